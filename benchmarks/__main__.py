@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks import images, latency, push, read, throughput
 from benchmarks.steps import short as steps
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 BENCHMARKS = {
     "push": push.run,

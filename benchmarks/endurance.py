@@ -26,8 +26,8 @@ from benchmarks.steps.processes import workers
 from benchmarks.steps.turns import turns
 from tests.image_parts import png, showing
 from turnmill import AsyncContextClient, Policy, StoreUnavailable
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.context import JsonMessage
-from turnmill.embedded_redis import EmbeddedRedis
 
 POLICY = Policy(max_tokens=2_048, max_history_images=2)
 SHOWS_EVERY = 8

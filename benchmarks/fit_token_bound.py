@@ -29,7 +29,7 @@ from typing import Any
 
 from benchmarks import hostile_text
 from turnmill.contract import estimate
-from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
+from turnmill.contract.image_tokens import DEFAULT_FORMULA, FORMULAS
 from turnmill_worker.tokens import count_request, counter_for
 
 COUNTERS = (counter_for("o200k_base"), counter_for("cl100k_base"))

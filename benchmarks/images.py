@@ -12,9 +12,9 @@ import redis
 from benchmarks.timing import Sample, interleaved
 from tests.image_parts import png, showing
 from turnmill import ContextClient, Policy, SilentWaker
-from turnmill.contract.images.references import split_images
+from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.contract.images import split_images
 from turnmill.contract.turns import to_turn
-from turnmill.embedded_redis import EmbeddedRedis
 
 ROUNDS = 25
 SIZES = (100_000, 1_000_000, 3_000_000)

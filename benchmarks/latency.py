@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.timing import Sample
 from tests.processes import WorkerProcess
 from turnmill import ContextClient
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 ROUNDS = 300
 

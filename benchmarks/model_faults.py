@@ -28,8 +28,8 @@ import redis
 from benchmarks.model_talks import conversations, endless, load_average, written
 from tests.processes import WorkerProcess, wait_until
 from turnmill import Context, ContextClient, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FAULTS, FakeEndpoint, Fault
 from turnmill.testing.model import INJECTED, write
 from turnmill_worker.tokens import counter_for

@@ -27,8 +27,8 @@ from benchmarks.timing import Sample
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import Events, plain_celery
 from turnmill import ContextClient, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract import jobs
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FakeEndpoint
 
 KEY = "sk-for-benchmarks-only"

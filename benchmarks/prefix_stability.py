@@ -31,9 +31,9 @@ import redis
 from benchmarks.survival import load
 from tests.properties.stepping import SentHints
 from turnmill import Context, ContextClient, Policy, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_cli.demo import ScriptedAgent
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.values import SessionRef

@@ -8,8 +8,8 @@ import redis
 
 from benchmarks.timing import interleaved
 from turnmill import ContextClient, SilentWaker
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.transport import new_id
+from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.connection.transport import new_id
 
 ROUNDS = 3000
 LENGTHS = (10, 100, 1_000, 10_000)

@@ -6,9 +6,9 @@ import redis
 
 from benchmarks.timing import interleaved
 from turnmill import ContextClient, Policy, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import namespace, session_id
-from turnmill.embedded_redis import EmbeddedRedis
 
 ROUNDS = 1000
 

@@ -41,8 +41,8 @@ from benchmarks.survival import (
 )
 from tests.processes import WorkerProcess
 from turnmill import ContextClient
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_cli.evaluate.measuring import DataSet, Mean, MeteredSummarizer, text_of
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.grounding.index import MemoryIndex

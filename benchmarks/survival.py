@@ -32,9 +32,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from turnmill.contract.context import SummaryEvent
+from turnmill.contract.estimate import Counter
 from turnmill.contract.names import Seq
 from turnmill.contract.render import event_text
-from turnmill.contract.token_counters import Counter
 from turnmill_cli.evaluate import measuring
 from turnmill_cli.evaluate.measuring import (
     DataSet,

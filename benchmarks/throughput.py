@@ -14,9 +14,9 @@ import redis
 from benchmarks.per_turn_app import app as per_turn
 from tests.processes import WorkerProcess, wait_until
 from turnmill import ContextClient, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import SessionId, namespace
-from turnmill.embedded_redis import EmbeddedRedis
 
 SESSIONS, TURNS = 200, 100
 POLICY = Policy(max_tokens=1_000_000)

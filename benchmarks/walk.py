@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any
 
 from turnmill import ContextClient
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill_worker.ports.values import SessionRef
 
 WALKS = ("push", "read", "estimate", "compact", "summarize")

@@ -35,8 +35,7 @@ from llama_index.core.tools import BaseTool
 from openai import AsyncOpenAI, OpenAI
 
 from turnmill import AsyncContextClient, Policy
-from turnmill.integrations.llama_index import ContextMemory
-from turnmill.integrations.llama_index.messages import to_chat
+from turnmill.integrations.llama_index import ContextMemory, to_chat
 
 REDIS_URL = os.environ.get("TURNMILL_REDIS_URL", "redis://localhost:6379/0")
 

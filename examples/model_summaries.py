@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from turnmill import ContextClient, Policy
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.testing import FakeEndpoint
 
 POLICY = Policy(max_tokens=2048, summarizer="openai", model="gpt-5-mini", model_attempts=0)

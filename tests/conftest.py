@@ -15,7 +15,7 @@ import redis
 
 from tests.processes import WorkerProcess
 from turnmill import AsyncContextClient, ContextClient, SilentWaker
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 # The same examples in every run, so that red means a change; TURNMILL_EXPLORE=1 looks for new ones.
 hypothesis.settings.register_profile("repeat", derandomize=True, deadline=None)

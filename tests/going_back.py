@@ -11,7 +11,7 @@ from typing import Any, Self
 import redis
 
 from tests.processes import wait_until
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 
 class GoingBack(ABC):

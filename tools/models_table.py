@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from genai_prices.data_snapshot import get_snapshot
 
-from turnmill.contract.images.token_cost import FORMULAS
+from turnmill.contract.image_tokens import FORMULAS
 
 TABLE: Final = Path(__file__).parents[1] / "producer" / "turnmill" / "contract" / "models.json"
 

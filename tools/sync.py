@@ -1,4 +1,4 @@
-"""Write ``turnmill/_sync`` from ``turnmill/_async``; with ``--check`` only say what differs."""
+"""Write ``client/_sync`` from ``client/_async``; with ``--check`` only say what differs."""
 
 from __future__ import annotations
 
@@ -10,28 +10,17 @@ from pathlib import Path
 
 import unasync
 
-CLIENTS = Path(__file__).parents[1] / "producer" / "turnmill"
+CLIENTS = Path(__file__).parents[1] / "producer" / "turnmill" / "client"
 
-GENERATED = (
-    "client.py",
-    "connection.py",
-    "erasing.py",
-    "opening.py",
-    "parking.py",
-    "pushing.py",
-    "reading.py",
-    "recall.py",
-    "rulebook.py",
-    "session.py",
-)
-"""``waiting.py`` is a pair written by hand: what truly differs."""
+GENERATED = ("client.py", "connection.py", "session.py")
+"""``trips.py`` is a pair written by hand: what truly differs."""
 
 RENAMED = {
     r"one per event loop, shared by its tasks": "safe to share between threads",
     r"\basynchronous\b": "synchronous",
     r"\bAsync(?=[A-Z])": "",
     r"\bredis\.asyncio\b": "redis",
-    r"\bturnmill\._async\b": "turnmill._sync",
+    r"\bturnmill\.client\._async\b": "turnmill.client._sync",
     r"\.aclose\(": ".close(",
 }
 """What takes more than leaving out ``async`` and ``await``: names, and words in docstrings."""
@@ -66,10 +55,15 @@ def synchronous(name: str) -> str:
 
 
 def formatted(text: str, path: Path) -> str:
-    """The text as `ruff format` leaves it at this path."""
-    ruff = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(path), "-"]
-    done = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True)
-    return done.stdout
+    """The text as `ruff` leaves it at this path: its imports in order, and formatted."""
+    ruff = [sys.executable, "-m", "ruff"]
+    name = ["--stdin-filename", str(path), "-"]
+    for how in (["check", "--fix-only", "--quiet", "--select", "I"], ["format"]):
+        done = subprocess.run(
+            [*ruff, *how, *name], input=text, capture_output=True, text=True, check=True
+        )
+        text = done.stdout
+    return text
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ from benchmarks.steps.measure import environment
 from benchmarks.steps.processes import Cpu, workers
 from benchmarks.steps.turns import turns
 from turnmill import ContextClient, Policy
-from turnmill.commands import Commands
-from turnmill.contract.images.stored import DEFAULT_MAX_IMAGE_BYTES
+from turnmill.client.commands import Commands
+from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.contract.images import DEFAULT_MAX_IMAGE_BYTES
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
-from turnmill.embedded_redis import EmbeddedRedis
 
 __all__ = ["Idle", "idle"]
 

@@ -18,8 +18,8 @@ from benchmarks.steps.processes import QUIET_S, Cpu, Cpus, Pins, quiet, workers
 from benchmarks.steps.spoken import Agents, Endpoint
 from benchmarks.steps.turns import mark
 from tests.worker.harness import Events
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.jobs import QUEUES
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.tokens import counter_for
 
 __all__ = ["KEY", "Run", "Setup", "count_contexts", "environment", "measured"]

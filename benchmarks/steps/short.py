@@ -8,7 +8,7 @@ from benchmarks.steps.cases import TABLES, repeated
 from benchmarks.steps.machine import machine
 from benchmarks.steps.measure import Run
 from benchmarks.steps.tables import table
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 
 def run(_server: EmbeddedRedis) -> list[str]:

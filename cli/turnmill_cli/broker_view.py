@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from turnmill.contract import jobs
-from turnmill.hint_app import hint_app
+from turnmill.hint.waker import hint_app
 
 _REFUSALS = ("AuthenticationError", "AuthenticationWrongNumberOfArgsError", "AccessRefused")
 """By name: what redis-py, kombu and py-amqp raise for a wrong password."""

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
 from turnmill.contract.turns import encode_turn, to_turn
-from turnmill.turn_builders import image_url
+from turnmill.push.turn_builders import image_url
 from turnmill_cli.output import WrongUsage
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")

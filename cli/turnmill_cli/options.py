@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperGroup
 
+from turnmill.connection.credentials import load_cipher, with_password
+from turnmill.connection.urls import celery_broker, store_url
 from turnmill.contract.errors import InvalidInput, InvalidPolicy
 from turnmill.contract.names import Namespace, namespace
 from turnmill.contract.policy import Policy
-from turnmill.credentials import load_cipher, with_password
-from turnmill.store_url import celery_broker, store_url
 
 if TYPE_CHECKING:
-    from turnmill._sync.client import ContextClient
+    from turnmill.client._sync.client import ContextClient
     from turnmill_cli.redis_view import RedisView
 
 
@@ -124,8 +124,8 @@ class Connection:
     def client(self, *, hints: bool = False) -> ContextClient:
         """A client of these sessions; one that only looks publishes no hints."""
         # The clients are slow to import, and most help needs none.
-        from turnmill._sync.client import ContextClient  # noqa: PLC0415
-        from turnmill.wake import SilentWaker  # noqa: PLC0415
+        from turnmill.client._sync.client import ContextClient  # noqa: PLC0415
+        from turnmill.hint.waker import SilentWaker  # noqa: PLC0415
 
         self.check()
         return ContextClient(
@@ -141,8 +141,8 @@ class Connection:
         """A view of the namespace's keys; what Redis raises is translated to turnmill's errors."""
         import redis  # noqa: PLC0415 - as above
 
-        from turnmill.topology.connect import store_client  # noqa: PLC0415
-        from turnmill.transport import translate  # noqa: PLC0415
+        from turnmill.connection.store_client import store_client  # noqa: PLC0415
+        from turnmill.connection.transport import translate  # noqa: PLC0415
         from turnmill_cli.redis_view import RedisView  # noqa: PLC0415
 
         name = self.check()

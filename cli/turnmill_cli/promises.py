@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from turnmill.context import Context
 from turnmill.contract.context import JsonMessage, Usage
 from turnmill.contract.legality import NO_RESULT, UNKNOWN_CALL, repair, violations
 from turnmill.contract.render import receipt_message
+from turnmill.read.context import Context
 
 # --- is a message another one, whole or shortened? Written against what a reader sees -------------
 

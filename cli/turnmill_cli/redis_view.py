@@ -10,36 +10,34 @@ from typing import Any, NamedTuple
 
 import redis
 
-from turnmill.commands import Commands
+from turnmill.client.commands import Commands
+from turnmill.connection.cluster import ClusterClient
+from turnmill.connection.transport import redis_now_ms
 from turnmill.contract.codec import decode_json
 from turnmill.contract.errors import InvalidName, UnknownSession
-from turnmill.contract.info import ContextInfo
 from turnmill.contract.keys import (
     ENDPOINTS,
     NAMESPACES,
+    QUARANTINED,
+    QUARANTINED_COUNT,
+    REGISTERED_PATTERN,
     RESTING,
     SHARDS,
     SUMMARIZERS,
     SUMMARIZERS_MS,
+    TROUBLED,
     ShardKeys,
     commits_channel,
     endpoint_keys,
+    named_by,
+    registry_keys,
     session_keys,
     shard_keys,
 )
 from turnmill.contract.names import Namespace, SessionId, namespace, session_id
 from turnmill.contract.policy import OFFLINE
-from turnmill.contract.registry import (
-    QUARANTINED,
-    QUARANTINED_COUNT,
-    REGISTERED_PATTERN,
-    TROUBLED,
-    named_by,
-    registry_keys,
-)
+from turnmill.contract.results import ContextInfo
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
-from turnmill.topology.cluster import ClusterClient
-from turnmill.transport import redis_now_ms
 
 SESSIONS_AT_ONCE = 200
 """Sessions per round trip."""

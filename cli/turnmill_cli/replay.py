@@ -36,12 +36,12 @@ from turnmill import (
     SilentWaker,
     SystemPromptTooLarge,
 )
+from turnmill.connection.credentials import with_password
+from turnmill.connection.store_client import store_client
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.info import ContextInfo
 from turnmill.contract.names import Namespace
 from turnmill.contract.render import system_message
-from turnmill.credentials import with_password
-from turnmill.topology.connect import store_client
+from turnmill.contract.results import ContextInfo
 from turnmill_cli.conversations import BadInput, Conversation, load, numbered
 from turnmill_cli.local.processes import LocalPipeline, local_pipeline
 from turnmill_cli.options import (

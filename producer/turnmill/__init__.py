@@ -43,26 +43,23 @@ from turnmill.contract.errors import (
 )
 
 if TYPE_CHECKING:
-    from turnmill._async.client import AsyncContextClient
-    from turnmill._async.recall import AsyncRecallTool
-    from turnmill._async.session import AsyncContextManager
-    from turnmill._sync.client import ContextClient
-    from turnmill._sync.recall import RecallTool
-    from turnmill._sync.session import ContextManager
-    from turnmill.context import Context
+    from turnmill.client._async.client import AsyncContextClient
+    from turnmill.client._async.session import AsyncContextManager, AsyncRecallTool
+    from turnmill.client._sync.client import ContextClient
+    from turnmill.client._sync.session import ContextManager, RecallTool
     from turnmill.contract.context import (
+        Limits,
         Pushed,
         Receipt,
         StoredContext,
         SummaryEvent,
         Usage,
     )
-    from turnmill.contract.info import ContextInfo, Wait
     from turnmill.contract.job_outcomes import Compaction
-    from turnmill.contract.policy import Limits, Policy
-    from turnmill.contract.quality_weights import QualityWeights
+    from turnmill.contract.policy import Policy, QualityWeights
     from turnmill.contract.results import (
         Checkpoint,
+        ContextInfo,
         Forgotten,
         GroundedContext,
         GroundedMemory,
@@ -70,12 +67,14 @@ if TYPE_CHECKING:
         RollbackResult,
         SummarizationResult,
         TurnResult,
+        Wait,
     )
     from turnmill.contract.rules import Rule
     from turnmill.contract.sealing import Cipher
     from turnmill.contract.trajectory import CommittedContext, Trajectory, TrajectoryTurn
     from turnmill.contract.turns import Message, Turn
-    from turnmill.wake import CeleryWaker, HintCounts, SilentWaker, Waker
+    from turnmill.hint.waker import CeleryWaker, HintCounts, SilentWaker, Waker
+    from turnmill.read.context import Context
 
 # fmt: off
 __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
@@ -105,29 +104,25 @@ __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
 ]
 
 _HOMES = {
-    "_async.client": ("AsyncContextClient",),
-    "_async.recall": ("AsyncRecallTool",),
-    "_async.session": ("AsyncContextManager",),
-    "_sync.client": ("ContextClient",),
-    "_sync.recall": ("RecallTool",),
-    "_sync.session": ("ContextManager",),
+    "client._async.client": ("AsyncContextClient",),
+    "client._async.session": ("AsyncContextManager", "AsyncRecallTool"),
+    "client._sync.client": ("ContextClient",),
+    "client._sync.session": ("ContextManager", "RecallTool"),
     "contract.context": (
-        "Pushed", "Receipt", "StoredContext", "SummaryEvent", "Usage",
+        "Limits", "Pushed", "Receipt", "StoredContext", "SummaryEvent", "Usage",
     ),
-    "context": ("Context",),
-    "contract.info": ("ContextInfo", "Wait"),
     "contract.job_outcomes": ("Compaction",),
-    "contract.policy": ("Limits", "Policy"),
-    "contract.quality_weights": ("QualityWeights",),
+    "contract.policy": ("Policy", "QualityWeights"),
     "contract.results": (
-        "Checkpoint", "Forgotten", "GroundedContext", "GroundedMemory", "ParkedSession",
-        "RollbackResult", "SummarizationResult", "TurnResult",
+        "Checkpoint", "ContextInfo", "Forgotten", "GroundedContext", "GroundedMemory",
+        "ParkedSession", "RollbackResult", "SummarizationResult", "TurnResult", "Wait",
     ),
     "contract.rules": ("Rule",),
     "contract.sealing": ("Cipher",),
     "contract.trajectory": ("CommittedContext", "Trajectory", "TrajectoryTurn"),
     "contract.turns": ("Message", "Turn"),
-    "wake": ("CeleryWaker", "HintCounts", "SilentWaker", "Waker"),
+    "hint.waker": ("CeleryWaker", "HintCounts", "SilentWaker", "Waker"),
+    "read.context": ("Context",),
 }
 """Where the names live: each module is imported when one of its names is asked for."""
 # fmt: on

@@ -7,19 +7,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field, ValidationError
 
-from turnmill.contract.memories_message import RECALLED, memory_line
+from turnmill.contract.render import RECALLED, memory_line
 from turnmill.contract.results import GroundedMemory
-
-__all__ = [
-    "DESCRIPTION",
-    "NAME",
-    "NOT_NOW",
-    "PARAMETERS",
-    "Recall",
-    "answered",
-    "asked",
-    "chat_schema",
-]
 
 NAME: Final = "recall"
 DESCRIPTION: Final = (

@@ -14,7 +14,7 @@ from typing import Self
 
 import psycopg
 
-from turnmill.embedded_redis import free_port
+from turnmill.connection.embedded import free_port
 
 _FOLDERS = Path("/usr/lib/postgresql")
 _USER = "archivist"

@@ -77,7 +77,7 @@ BUGS = (
     ),
     Bug(
         "a read takes no notice of a commit that moved the watermark",
-        "producer/turnmill/commands/reading.py",
+        "producer/turnmill/client/commands.py",
         r"return list\(reply\[0\][^\n]*",
         "return False",
         ("break an agent between steps",),

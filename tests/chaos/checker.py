@@ -13,13 +13,12 @@ from sqlalchemy import create_engine, inspect, text
 
 from tests.chaos.agents import Call, History, message_of
 from turnmill import Policy
-from turnmill.commands.pushing import PUT_MS
+from turnmill.connection.transport import redis_now_ms
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.images.references import blobs_of, join_images
-from turnmill.contract.keys import in_all_shards, session_keys
+from turnmill.contract.images import blobs_of, join_images
+from turnmill.contract.keys import UNCOMPARED, in_all_shards, session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.contract.registry import UNCOMPARED
-from turnmill.transport import redis_now_ms
+from turnmill.push.push_calls import PUT_MS
 from turnmill_cli.promises import (
     CheckedRead,
     CountMessage,

@@ -15,8 +15,8 @@ import psutil
 import redis
 
 from tests.processes import wait_until
+from turnmill.connection.embedded import EmbeddedRedis, find_redis_server, free_port
 from turnmill.contract.errors import StoreUnavailable
-from turnmill.embedded_redis import EmbeddedRedis, find_redis_server, free_port
 
 IGNORING_FULL_DISKS = ("sh", "-c", 'trap "" XFSZ; exec "$@"', "sh")
 """A launcher: a write over the limit of a file fails, as on a full disk, and kills nobody."""

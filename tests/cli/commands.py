@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import psutil
 
 from tests.processes import wait_until
-from turnmill.embedded_redis import free_port
+from turnmill.connection.embedded import free_port
 
 __all__ = ["Ran", "UpProcess", "ended"]
 

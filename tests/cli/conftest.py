@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from tests.cli.commands import Ran
 from tests.processes import WorkerProcess, emptied
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill_cli.app import app
 from turnmill_cli.doctor import checks
 from turnmill_cli.output import stderr, stdout

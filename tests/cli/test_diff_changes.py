@@ -5,13 +5,13 @@ import pytest
 from turnmill.contract.context import (
     EMPTY,
     Elision,
+    OpenRequest,
     PinnedTurn,
     Receipt,
     StoredContext,
     SummaryEvent,
 )
 from turnmill.contract.names import Seq, Version
-from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Rule
 from turnmill_cli.commands.history import changes
 

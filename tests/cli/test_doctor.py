@@ -12,9 +12,9 @@ import redis
 
 from tests.cli.commands import Ran
 from turnmill import ContextClient
+from turnmill.connection.embedded import EmbeddedRedis, free_port
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded_redis import EmbeddedRedis, free_port
 from turnmill_cli.doctor import checks as doctor_checks
 from turnmill_cli.doctor.checks import Check
 from turnmill_worker import tokens

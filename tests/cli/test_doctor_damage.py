@@ -9,9 +9,8 @@ import redis
 
 from tests.cli.commands import Ran
 from tests.properties.stepping import SentHints
-from turnmill.contract.keys import NAMESPACES, shard_keys
+from turnmill.contract.keys import NAMESPACES, QUARANTINED, QUARANTINED_COUNT, TROUBLED, shard_keys
 from turnmill.contract.names import Namespace
-from turnmill.contract.registry import QUARANTINED, QUARANTINED_COUNT, TROUBLED
 from turnmill_worker.background.broker_messages import BadMessage
 from turnmill_worker.background.quarantine import Quarantine
 from turnmill_worker.background.sweep import Sweeper

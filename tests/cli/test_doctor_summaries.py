@@ -11,9 +11,9 @@ import redis
 from tests.cli.commands import Ran
 from tests.processes import WorkerProcess, wait_until
 from turnmill import ContextClient, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.keys import SUMMARIZERS, session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.background.summarizer_presence import Announcement
 from turnmill_worker.store.summarizer_presence import RedisPresence
 

@@ -14,7 +14,7 @@ import pytest
 import turnmill_cli
 from tests.cli.commands import Ran
 from tests.processes import wait_until
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill_cli.app import COMMANDS
 from turnmill_cli.output import safe_url
 

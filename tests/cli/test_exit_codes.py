@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.commands import Ran
 from turnmill import ContextClient
-from turnmill.embedded_redis import free_port
+from turnmill.connection.embedded import free_port
 
 WRONG_WORDS = 2
 FAILED = 1

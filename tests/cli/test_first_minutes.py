@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from tests.cli.commands import Ran
 from turnmill import ContextClient
-from turnmill.embedded_redis import EmbeddedRedis, free_port
+from turnmill.connection.embedded import EmbeddedRedis, free_port
 from turnmill_cli.app import app
 from turnmill_cli.local.flower_config import format_task
 

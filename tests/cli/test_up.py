@@ -21,7 +21,7 @@ import redis
 from tests.cli.commands import START_S, Ran, UpProcess, ended
 from tests.processes import wait_until
 from turnmill import ContextClient, Policy
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 STATUS = re.compile(
     r"\d/2 workers · \d+ sessions? in \d+ namespaces?( · (backlog|due) [\d,]+)* · \d+ commits?"

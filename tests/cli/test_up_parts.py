@@ -14,9 +14,9 @@ import pytest
 import redis
 
 from tests.processes import wait_until
+from turnmill.connection.embedded import EmbeddedRedis, free_port
 from turnmill.contract.keys import shard_keys
 from turnmill.contract.names import Namespace
-from turnmill.embedded_redis import EmbeddedRedis, free_port
 from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.local import children as specs
 from turnmill_cli.local import tether

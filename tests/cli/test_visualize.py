@@ -12,9 +12,9 @@ from tests.cli.commands import Ran
 from tests.image_parts import data_url, png, showing
 from tests.processes import WorkerProcess, emptied, wait_until
 from turnmill import ContextClient, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.trajectory import Trajectory, TrajectoryTurn
-from turnmill.embedded_redis import EmbeddedRedis
 
 WORDS = "the customer's words"
 

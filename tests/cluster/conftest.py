@@ -10,8 +10,8 @@ import pytest
 
 from tests.cluster.servers import Cluster, server_binary
 from tests.cluster.trio import Trio
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.errors import StoreUnavailable
-from turnmill.embedded_redis import EmbeddedRedis
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -17,7 +17,7 @@ import redis
 from redis.crc import key_slot
 
 from tests.processes import wait_until
-from turnmill.embedded_redis import find_redis_server
+from turnmill.connection.embedded import find_redis_server
 
 __all__ = ["Cluster", "Node", "server_binary", "slots_of"]
 SLOTS = 16384

@@ -14,7 +14,7 @@ from tests.cluster.trio import PASSWORD, SENTINEL_PASSWORD, Trio
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import settled
 from turnmill import ContextClient
-from turnmill.topology.connect import store_client
+from turnmill.connection.store_client import store_client
 
 TURNS = 200
 LOSS_WINDOW_S = 1.0

@@ -15,10 +15,10 @@ from tests.cluster.servers import Cluster, slots_of
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import settled
 from turnmill import ContextClient
+from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.connection.store_client import store_client
 from turnmill.contract.keys import NAMESPACES, SWEEP_LEASE, in_all_shards, session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.topology.connect import store_client
 
 TURNS = 150
 MOVE_FOR_S = 6.0

@@ -18,10 +18,10 @@ from tests.cluster.servers import Cluster, slots_of
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import SMALL, chat
 from turnmill import AsyncContextClient, ContextClient, Policy, StoreUnavailable
+from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.connection.store_client import store_client
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.topology.connect import store_client
 from turnmill_cli.app import app
 from turnmill_cli.redis_view import RedisView
 

@@ -76,7 +76,7 @@ def _required(name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("extras", "modules"),
     [
-        ((), ("turnmill", "turnmill.wake", "celery.app.amqp", "kombu.transport.redis")),
+        ((), ("turnmill", "turnmill.hint.waker", "celery.app.amqp", "kombu.transport.redis")),
         (("cli",), ("turnmill_cli.app", "turnmill.testing", *MODULES)),
         (
             ("worker",),

@@ -12,7 +12,7 @@ import pytest
 
 from tests.tour.echo_model import echo_model
 from turnmill import ContextClient
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TESTS = Path(__file__).parents[1]

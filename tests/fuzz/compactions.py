@@ -28,11 +28,11 @@ from pydantic import TypeAdapter, ValidationError
 from tests.image_parts import data_url, png
 from tests.redis.conftest import Worker
 from turnmill import Context, ContextClient, Policy, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.errors import NoCheckpoint, Transient
 from turnmill.contract.legality import CallTracker
 from turnmill.dialects.convert import DIALECTS
 from turnmill.dialects.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.tokens import counter_for

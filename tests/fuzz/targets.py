@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from turnmill.commands import Commands
+from turnmill.client.commands import Commands
+from turnmill.client.transcript import markdown
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import StoredContext
 from turnmill.contract.errors import (
@@ -17,16 +18,14 @@ from turnmill.contract.errors import (
     InvalidTemplate,
     TurnmillError,
 )
-from turnmill.contract.images.references import data_url, inline_images, refs_of, split_images
-from turnmill.contract.images.size import dimensions
-from turnmill.contract.images.token_cost import FORMULAS, part_tokens
+from turnmill.contract.image_tokens import FORMULAS, dimensions, part_tokens
+from turnmill.contract.images import data_url, inline_images, refs_of, split_images
 from turnmill.contract.log_entry import decode_turns
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.trajectory import Trajectory, TrajectoryTurn
 from turnmill.contract.turns import encode_turn, to_turn
-from turnmill.markdown_transcript import markdown
-from turnmill.read_reply import META_FIELDS
+from turnmill.read.view import META_FIELDS
 from turnmill_worker.summarizers.openai.checks.section_parser import parse, rendered, unwrapped
 from turnmill_worker.summarizers.redaction import redact
 from turnmill_worker.templates.markdown_outline import outline

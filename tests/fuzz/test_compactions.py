@@ -11,7 +11,7 @@ import pytest
 
 from tests.fuzz.compactions import AGENTS, SECRET, Player, Sealed, invalid, over
 from turnmill import Context, ContextClient
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 THOUGHT = {"type": "thinking", "thinking": "Lyon?", "signature": f"{SECRET}1"}
 HIDDEN = {"type": "redacted_thinking", "data": f"{SECRET}2"}

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz.targets import SEEDS, TARGETS
-from turnmill.commands import Commands
+from turnmill.client.commands import Commands
 from turnmill.contract.errors import CorruptContext, InvalidPolicy
-from turnmill.read_reply import META_FIELDS
+from turnmill.read.view import META_FIELDS
 
 
 def test_every_target_has_seeds() -> None:

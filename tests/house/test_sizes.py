@@ -11,7 +11,7 @@ REPOSITORY = Path(__file__).parents[2]
 TABLE = Path(__file__).with_name("sizes.toml")
 ROOTS = ("producer", "worker", "cli", "benchmarks", "examples", "tests", "tools")
 LONGEST = 40
-GENERATED = "producer/turnmill/_sync/"  # as long as what it is generated from
+GENERATED = "producer/turnmill/client/_sync/"  # as long as what it is generated from
 AS_WRITTEN = ("benchmarks/boards/other_shapes.py", "benchmarks/boards/regular_work.py")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

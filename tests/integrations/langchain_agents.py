@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from langchain.agents import create_agent
@@ -13,31 +12,20 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import SecretStr
 
-from tests.integrations.scripted import Said, ScriptedModel
+from tests.integrations.scripted import PROMPT, ScriptedModel, lying, question
 from turnmill import ContextClient, Policy
 from turnmill.contract.legality import violations
 from turnmill_worker.tokens import count_request, counter_for
 
 JsonMessage = dict[str, Any]
 
-PROMPT = "You are a harbour clerk."
 SMALL = Policy(max_tokens=1600, quality_threshold=0.0)
 
 
 @tool
 def find_ship(ship: str) -> str:
     """Where a ship lies."""
-    return f"pier {int(ship[1:]) % 9} with {ship}: " + "crate of herring, " * 15
-
-
-def clerk(messages: list[JsonMessage]) -> Said:
-    """Looks every ship up, and its neighbour, before it answers."""
-    newest = messages[-1]
-    if newest["role"] != "user":
-        return Said(f"It lies at {newest['content'][:40]}, Anna pays by noon.")
-    number = int(newest["content"].split()[-1].strip("S?"))
-    ships = [f"S{number}", f"S{number + 1}"]
-    return Said("", tuple((f"call-{ship}", "find_ship", {"ship": ship}) for ship in ships))
+    return lying(ship)
 
 
 class Seen(AgentMiddleware[Any, Any, Any]):
@@ -62,10 +50,6 @@ def agent_of(model: ScriptedModel, *middleware: Any, **fields: Any) -> Any:
     return create_agent(chat_model(model), middleware=middleware, **{**given, **fields})
 
 
-def question(number: int) -> str:
-    return f"Question {number}: where is ship S{number * 71}?"
-
-
 def asking(*numbers: int) -> dict[str, Any]:
     return {"messages": [HumanMessage(question(number)) for number in numbers]}
 
@@ -83,7 +67,3 @@ def assert_fits(client: ContextClient, session: str, model: ScriptedModel) -> No
         assert count_request(counter_for(), shown) <= hard
         assert violations(shown) == []
         assert shown[0] == {"role": "system", "content": PROMPT}
-
-
-def texts(messages: Sequence[JsonMessage]) -> str:
-    return "\n".join(str(message.get("content")) for message in messages)

@@ -12,12 +12,10 @@ from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse
 from openai import AsyncOpenAI
 
-from tests.integrations.scripted import Said
-from turnmill.integrations.llama_index.messages import to_chat
+from tests.integrations.scripted import PROMPT, lying
+from turnmill.integrations.llama_index import to_chat
 
 JsonMessage = dict[str, Any]
-
-PROMPT = "You are a harbour clerk."
 
 _spec = spec_from_file_location(
     "llama_index_agent", Path(__file__).parents[2] / "examples" / "llama_index_agent.py"
@@ -48,28 +46,10 @@ class StreamedChat(example.Chat):  # type: ignore[name-defined,misc]
 
 def find_ship(ship: str) -> str:
     """Where a ship lies."""
-    return f"pier {int(ship[1:]) % 9} with {ship}: " + "crate of herring, " * 15
-
-
-def clerk(messages: list[JsonMessage]) -> Said:
-    """Looks every ship up, and its neighbour, before it answers."""
-    newest = messages[-1]
-    if newest["role"] != "user":
-        return Said(f"It lies at {newest['content'][:40]}, Anna pays by noon.")
-    number = int(newest["content"].split()[-1].strip("S?"))
-    ships = [f"S{number}", f"S{number + 1}"]
-    return Said("", tuple((f"call-{ship}", "find_ship", {"ship": ship}) for ship in ships))
+    return lying(ship)
 
 
 def agent() -> FunctionAgent:
     return FunctionAgent(
         llm=example.Chat(), tools=[find_ship], system_prompt=PROMPT, streaming=False
     )
-
-
-def question(number: int) -> str:
-    return f"Question {number}: where is ship S{number * 71}?"
-
-
-def texts(messages: Sequence[JsonMessage]) -> str:
-    return "\n".join(str(message.get("content")) for message in messages)

@@ -1,18 +1,21 @@
-"""A scripted model behind real HTTP: Chat Completions with tools, streamed and whole."""
+"""A scripted model behind real HTTP: Chat Completions with tools, streamed and whole.
+
+And what the agents of all frameworks are: harbour clerks that look ships up.
+"""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-__all__ = ["Overflow", "Said", "ScriptedModel", "serving"]
-
 JsonMessage = dict[str, Any]
+
+PROMPT = "You are a harbour clerk."
 
 
 @dataclass(frozen=True)
@@ -137,3 +140,28 @@ def _refused() -> bytes:
     code = "context_length_exceeded"
     error = {"message": "too long", "type": "invalid_request_error", "param": None, "code": code}
     return json.dumps({"error": error}).encode()
+
+
+def question(number: int) -> str:
+    """One about a ship."""
+    return f"Question {number}: where is ship S{number * 71}?"
+
+
+def lying(ship: str) -> str:
+    """What the tool ``find_ship`` returns."""
+    return f"pier {int(ship[1:]) % 9} with {ship}: " + "crate of herring, " * 15
+
+
+def clerk(messages: list[JsonMessage]) -> Said:
+    """Looks every ship up, and its neighbour, before it answers."""
+    newest = messages[-1]
+    if newest["role"] != "user":
+        return Said(f"It lies at {newest['content'][:40]}, Anna pays by noon.")
+    number = int(newest["content"].split()[-1].strip("S?"))
+    ships = [f"S{number}", f"S{number + 1}"]
+    return Said("", tuple((f"call-{ship}", "find_ship", {"ship": ship}) for ship in ships))
+
+
+def texts(messages: Sequence[JsonMessage]) -> str:
+    """What the messages say."""
+    return "\n".join(str(message.get("content")) for message in messages)

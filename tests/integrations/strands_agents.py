@@ -8,16 +8,12 @@ from typing import Any
 from strands import Agent, tool
 from strands.models.openai import OpenAIModel
 
-from tests.integrations.scripted import Said, ScriptedModel
-from tests.specifications.agents import settled
+from tests.integrations.scripted import PROMPT, Said, ScriptedModel, lying
 from turnmill import Policy
 from turnmill.integrations.strands import TurnmillConversationManager
 
-__all__ = ["PROMPT", "SMALL", "agent_of", "clerk", "question", "said_in", "settled", "text"]
-
 JsonMessage = dict[str, Any]
 
-PROMPT = "You are a harbour clerk."
 SMALL = Policy(max_tokens=1600, quality_threshold=0.0)
 
 
@@ -28,7 +24,7 @@ def find_ship(ship: str) -> str:
     Args:
         ship: its name.
     """
-    return f"pier {int(ship[1:]) % 9} with {ship}: " + "crate of herring, " * 15
+    return lying(ship)
 
 
 def clerk(messages: list[JsonMessage]) -> Said:
@@ -55,10 +51,6 @@ def agent_of(model: ScriptedModel, manager: TurnmillConversationManager, **field
         callback_handler=None,
         **fields,
     )
-
-
-def question(number: int) -> str:
-    return f"Question {number}: where is ship S{number * 71}?"
 
 
 def said_in(messages: Sequence[Any]) -> list[str]:

@@ -12,29 +12,30 @@ import pytest
 
 pytest.importorskip("agent_framework")
 
-from agent_framework import Agent, AgentSession, Content, Message, tool
+import sys
+
+from agent_framework import Agent, AgentSession, Content, MCPStdioTool, Message, tool
 from agent_framework.openai import OpenAIChatCompletionClient
 from openai import AsyncOpenAI
 
-from tests.integrations.scripted import Said, ScriptedModel, serving
+from tests.integrations import harbour_server
+from tests.integrations.scripted import PROMPT, Said, ScriptedModel, lying, question, serving
 from tests.specifications.agents import settled
 from turnmill import AsyncContextClient, ContextClient, Policy, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.integrations.agent_framework import TurnmillHistoryProvider
-from turnmill.integrations.agent_framework.messages import from_chat, to_chat
+from turnmill.integrations.agent_framework import TurnmillHistoryProvider, from_chat, to_chat
 from turnmill_worker.tokens import count_request, counter_for
 
 JsonMessage = dict[str, Any]
 
-PROMPT = "You are a harbour clerk."
 SMALL = Policy(max_tokens=1600, reserved_tokens=300, quality_threshold=0.0)
 
 
 @tool(approval_mode="never_require")
 def find_ship(ship: Annotated[str, "its name"]) -> str:
     """Where a ship lies."""
-    return f"pier {int(ship[1:]) % 9} with {ship}: " + "crate of herring, " * 15
+    return lying(ship)
 
 
 @tool(approval_mode="always_require")
@@ -64,10 +65,6 @@ async def clerk_of(model: ScriptedModel, provider: TurnmillHistoryProvider) -> A
             context_providers=[provider],
             require_per_service_call_history_persistence=True,
         )
-
-
-def question(number: int) -> str:
-    return f"Question {number}: where is ship S{number * 71}?"
 
 
 def texts(request: list[JsonMessage]) -> list[str]:
@@ -223,3 +220,19 @@ def test_what_a_compaction_shortened_is_not_put_back() -> None:
 
     assert made.contents[0].result == "[shortened]"
     assert made.contents[0].id is None
+
+
+async def test_tools_of_connected_mcp_servers_count(store: EmbeddedRedis) -> None:
+    harbour = MCPStdioTool("harbour", sys.executable, args=[harbour_server.__file__])
+    with serving(lambda _: Said("Fine.")) as model:
+        async with (
+            AsyncContextClient(store.url) as client,
+            AsyncOpenAI(base_url=model.base_url, api_key="none") as openai,
+            Agent(
+                client=OpenAIChatCompletionClient(model="gpt-4o", async_client=openai),
+                tools=[harbour],
+                context_providers=[TurnmillHistoryProvider(client)],
+            ) as agent,
+        ):
+            await agent.run("Hello", session=AgentSession(session_id="ann"))
+            assert (await client.info("ann")).tools_tokens > 20

@@ -12,7 +12,7 @@ import pytest
 
 from tests.integrations.running import EXAMPLES, block, run
 from tests.integrations.scripted import Said, serving
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 TALK = "Where is the ship Emma?\nThanks.\n\n"
 # LlamaIndex's own class wants an older `openai` than the workers: it is run by hand.

@@ -12,8 +12,14 @@ import pytest
 pytest.importorskip("langchain")
 pytest.importorskip("langchain_openai")
 
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.runnables.history import RunnableWithMessageHistory
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from tests.integrations.langchain_agents import (
@@ -22,18 +28,25 @@ from tests.integrations.langchain_agents import (
     agent_of,
     asking,
     assert_fits,
-    clerk,
-    question,
-    texts,
+    chat_model,
     thread,
 )
-from tests.integrations.scripted import ScriptedModel, serving
+from tests.integrations.scripted import (
+    PROMPT,
+    JsonMessage,
+    Said,
+    ScriptedModel,
+    clerk,
+    question,
+    serving,
+    texts,
+)
 from tests.specifications.agents import settled
-from turnmill import ContextClient
+from turnmill import ContextClient, InvalidInput
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.integrations.calling import Client
-from turnmill.integrations.langchain import ContextMiddleware
+from turnmill.integrations.langchain import ContextChatMessageHistory, ContextMiddleware
+from turnmill.integrations.shared import Client
 
 
 @pytest.fixture
@@ -172,3 +185,195 @@ def test_a_tool_message_keeps_its_artifact_for_the_next_request(
 
     (result,) = [message for message in shown if isinstance(message, ToolMessage)]
     assert result.artifact == {"raw": b"1"}
+
+
+def test_another_process_pushes_only_what_is_new(
+    client: ContextClient, model: ScriptedModel
+) -> None:
+    memory = InMemorySaver()
+    agent_of(model, ContextMiddleware(client), checkpointer=memory).invoke(asking(1), thread("ann"))
+    later = ContextMiddleware(client)
+
+    agent_of(model, later, checkpointer=memory).invoke(asking(2), thread("ann"))
+
+    assert (later.counts.pushed, later.counts.branched) == (5, 0)
+    assert client.info("ann").last_seq == 10
+
+
+def test_a_request_that_failed_is_repeated_without_a_double(
+    client: ContextClient, model: ScriptedModel
+) -> None:
+    def refuses(_: list[JsonMessage]) -> Said:
+        raise ConnectionError
+
+    middleware = ContextMiddleware(client)
+    agent = agent_of(model, middleware)
+    model.script = refuses
+    with pytest.raises(Exception, match=r"[Cc]onnection"):
+        agent.invoke(asking(1), thread("ann"))
+    model.script = clerk
+
+    agent.invoke(None, thread("ann"))
+
+    assert (middleware.counts.pushed, middleware.counts.branched) == (5, 0)
+    assert [m["role"] for m in client.read("ann").messages] == [
+        "system", "user", "assistant", "tool", "tool", "assistant",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("same_process", [True, False])
+def test_a_thread_that_went_back_goes_on_in_a_branch_of_its_session(
+    client: ContextClient, model: ScriptedModel, *, same_process: bool
+) -> None:
+    memory = InMemorySaver()
+    middleware = ContextMiddleware(client, policy=SMALL)
+    agent = agent_of(model, middleware, checkpointer=memory)
+    for number in (1, 2):
+        agent.invoke(asking(number), thread("ann"))
+    past = [s for s in agent.get_state_history(thread("ann")) if len(s.values["messages"]) == 5]
+    if not same_process:
+        middleware = ContextMiddleware(client, policy=SMALL)
+        agent = agent_of(model, middleware, checkpointer=memory)
+
+    agent.invoke(asking(3), past[0].config)
+    for number in range(4, 14):
+        agent.invoke(asking(number), thread("ann"))
+
+    assert (middleware.counts.failed, middleware.counts.branched) == (0, 1)
+    assert_fits(client, "ann", model)
+    assert question(2) not in texts(model.requests[-1])
+    assert question(13) in texts(model.requests[-1])
+    (branch,) = [name for name in client.sessions() if name.startswith("ann~")]
+    assert client.info(branch).policy.max_tokens == SMALL.max_tokens
+    assert client.info(branch).last_seq == 12 * 5
+
+
+def test_an_answer_that_is_made_again_is_told_once(
+    client: ContextClient, model: ScriptedModel
+) -> None:
+    middleware = ContextMiddleware(client)
+    agent = agent_of(model, middleware)
+    agent.invoke(asking(1), thread("ann"))
+    past = [s for s in agent.get_state_history(thread("ann")) if len(s.values["messages"]) == 4]
+
+    agent.invoke(None, past[0].config)
+    agent.invoke(asking(2), thread("ann"))
+
+    assert (middleware.counts.failed, middleware.counts.branched) == (0, 1)
+    assert violations(model.requests[-1]) == []
+    assert texts(model.requests[-1]).count("Anna pays by noon.") == 1
+
+
+def test_agents_in_tools_have_sessions_of_their_own(
+    client: ContextClient, model: ScriptedModel
+) -> None:
+    middleware = ContextMiddleware(client)
+    inner = agent_of(model, middleware, checkpointer=None, system_prompt="You look up ships.")
+
+    @tool
+    def ask_harbour(ship: str) -> str:
+        """Where a ship lies."""
+        found = inner.invoke({"messages": [HumanMessage(f"where is ship {ship}?")]})
+        return str(found["messages"][-1].content)
+
+    def outer_model(messages: list[JsonMessage]) -> Said:
+        if "You look up ships." in texts(messages):
+            return clerk(messages)
+        if messages[-1]["role"] == "tool":
+            return Said("done")
+        calls = [(f"c{ship}", "ask_harbour", {"ship": f"S{ship}"}) for ship in (1, 2)]
+        return Said("", tuple(calls))
+
+    model.script = outer_model
+    outer = agent_of(model, middleware, tools=[ask_harbour])
+
+    outer.invoke({"messages": [HumanMessage("Where are the ships?")]}, thread("ann"))
+
+    assert (middleware.counts.failed, middleware.counts.branched) == (0, 0)
+    assert client.info("ann").last_seq == 5
+    assert len([name for name in client.sessions() if name.startswith("ann/tools/")]) == 2
+
+
+def test_a_function_names_the_session_by_the_run(
+    client: ContextClient, model: ScriptedModel
+) -> None:
+    middleware = ContextMiddleware(client, lambda runtime: str(runtime.context["chat"]))
+    agent = agent_of(model, middleware, checkpointer=None)
+
+    agent.invoke(asking(1), context={"chat": "eve"})
+
+    assert client.info("eve").last_seq == 5
+    assert client.read("eve").system_prompt == PROMPT
+
+
+def test_a_run_without_a_session_is_refused(client: ContextClient, model: ScriptedModel) -> None:
+    agent = agent_of(model, ContextMiddleware(client), checkpointer=None)
+
+    with pytest.raises(InvalidInput, match="no thread_id"):
+        agent.invoke(asking(1))
+
+
+def test_a_forgotten_session_is_pushed_again_from_its_beginning(
+    client: ContextClient, model: ScriptedModel
+) -> None:
+    middleware = ContextMiddleware(client)
+    agent = agent_of(model, middleware)
+    agent.invoke(asking(1), thread("ann"))
+    client.forget("ann")
+
+    agent.invoke(asking(2), thread("ann"))
+
+    assert middleware.counts.failed == 0
+    assert client.info("ann").last_seq == 10
+    assert client.read("ann").system_prompt == PROMPT
+
+
+def test_threads_of_one_process_do_not_meet(client: ContextClient, model: ScriptedModel) -> None:
+    middleware = ContextMiddleware(client, policy=SMALL)
+    agent = agent_of(model, middleware)
+
+    def chat(name: str) -> None:
+        for number in range(1, 7):
+            agent.invoke(asking(number), thread(name))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(chat, [f"user-{at}" for at in range(4)]))
+
+    assert (middleware.counts.failed, middleware.counts.branched) == (0, 0)
+    assert [client.info(f"user-{at}").last_seq for at in range(4)] == [30] * 4
+    assert len(client.sessions()) == 4
+
+
+def test_conversations_in_one_session_at_a_time_each_get_their_own_context(
+    client: ContextClient, model: ScriptedModel
+) -> None:
+    middleware = ContextMiddleware(client, "ann", policy=SMALL)
+    agent = agent_of(model, middleware, checkpointer=None)
+
+    def chat(number: int) -> Any:
+        return agent.invoke(asking(number))
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(chat, range(1, 7)))
+
+    for shown in model.requests:
+        assert violations(shown) == []
+        assert sum("Question" in str(message["content"]) for message in shown) == 1
+
+
+# LangChain deprecates it in favour of agents; chains that have it want a history all the same.
+@pytest.mark.filterwarnings("ignore:RunnableWithMessageHistory is deprecated")
+def test_a_chain_goes_on_from_the_chat_history(client: ContextClient, model: ScriptedModel) -> None:
+    def history(session_id: str) -> ContextChatMessageHistory:
+        return ContextChatMessageHistory(client, session_id)
+
+    model.script = lambda messages: Said(f"I was told: {messages[-1]['content']}")
+    chain = RunnableWithMessageHistory(chat_model(model), history)
+    for text in ("Hello", "Thanks"):
+        said = chain.invoke([HumanMessage(text)], {"configurable": {"session_id": "ann"}})
+
+    assert said.content == "I was told: Thanks"
+    assert [message["content"] for message in model.requests[-1]] == [
+        "Hello", "I was told: Hello", "Thanks",
+    ]  # fmt: skip
+    assert client.info("ann").last_seq == 4

@@ -17,19 +17,15 @@ from llama_index.core.workflow import Context, JsonSerializer
 from workflows.errors import WorkflowCancelledByUser
 
 from tests.integrations.llama_index_agents import (
-    PROMPT,
     StreamedChat,
     agent,
-    clerk,
     example,
-    question,
-    texts,
 )
-from tests.integrations.scripted import Said, ScriptedModel, serving
+from tests.integrations.scripted import PROMPT, Said, ScriptedModel, clerk, question, serving, texts
 from tests.specifications.agents import settled
 from turnmill import AsyncContextClient, ContextClient, InvalidInput, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.integrations.llama_index import ContextMemory
 from turnmill_worker.tokens import count_request, counter_for
 

@@ -22,9 +22,8 @@ from llama_index.core.base.llms.types import (
 from llama_index.core.llms import ChatMessage, MessageRole
 
 from turnmill import ContextClient, InvalidInput, InvalidTurn, Policy
-from turnmill.contract.authors import FEEDBACK
-from turnmill.integrations.llama_index import ContextMemory
-from turnmill.integrations.llama_index.messages import from_chat, to_chat
+from turnmill.contract.marks import FEEDBACK
+from turnmill.integrations.llama_index import ContextMemory, from_chat, to_chat
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(24)
 URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from turnmill.contract.errors import Transient
+from turnmill.contract.estimate import Counter
 from turnmill.contract.policy import Policy
-from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import (
     CircuitOpen,

@@ -38,20 +38,26 @@ from tests.properties.stepping import Outside, SentHints, SteppedJob
 from tests.properties.strategies import SYSTEM_PROMPTS, GivenTurn, policies, turns
 from tests.read_twice import ReadsTwice
 from turnmill import Policy, SilentWaker, SystemPromptTooLarge, UnknownSession
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract import jobs
 from turnmill.contract.context import JsonMessage, Pushed, StoredContext
 from turnmill.contract.errors import ArchiveUnavailable, NoCheckpoint
-from turnmill.contract.images.references import join_images
-from turnmill.contract.images.stored import take_images
-from turnmill.contract.keys import NAMESPACES, policies_key, session_keys, shard_keys, shard_of
+from turnmill.contract.images import join_images, take_images
+from turnmill.contract.keys import (
+    NAMESPACES,
+    UNCOMPARED,
+    policies_key,
+    registry_keys,
+    session_keys,
+    shard_keys,
+    shard_of,
+)
 from turnmill.contract.legality import CallTracker, repair, violations
+from turnmill.contract.log_entry import TailTurn
 from turnmill.contract.names import Namespace, Seq, SessionId
-from turnmill.contract.registry import UNCOMPARED, registry_keys
 from turnmill.contract.render import render, render_head
-from turnmill.contract.tail import TailTurn
 from turnmill.contract.trajectory import TurnState
 from turnmill.contract.turns import encode_turn, to_turn
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.background.sweep import ARCHIVE_EVERY, Sweeper
 from turnmill_worker.compaction.snapshot import Snapshot

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from tests.tokenizer_files import WORST, saved
 from turnmill.contract.codec import encode_json
-from turnmill.contract.encodings import bound_by_bytes
-from turnmill.contract.estimate import bound_tokens, bound_turn, estimate_tokens
-from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
+from turnmill.contract.estimate import bound_by_bytes, bound_tokens, bound_turn, estimate_tokens
+from turnmill.contract.image_tokens import DEFAULT_FORMULA, FORMULAS
 from turnmill.contract.tools import bound_tools, count_tools, tools_body
 from turnmill_worker.tokens import (
     CountedOnce,

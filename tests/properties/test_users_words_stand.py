@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 from tests.properties.strategies import GivenTurn, legal_conversations
 from tests.properties.strategies import policies as small_policies
 from tests.properties.test_compaction_properties import COUNTER, compact, rendered, snapshot_of
-from turnmill.contract.context import EMPTY, JsonMessage
+from turnmill.contract.context import EMPTY, JsonMessage, OpenRequest
 from turnmill.contract.legality import CallTracker, violations
+from turnmill.contract.log_entry import TailTurn
 from turnmill.contract.names import Seq
-from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render_head
 from turnmill.contract.rules import Mark, Rule
-from turnmill.contract.tail import TailTurn
-from turnmill.projection import project
-from turnmill.read_reply import bound
+from turnmill.read.projection import project
+from turnmill.read.view import bound
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.tokens import count_request
 

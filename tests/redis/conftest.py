@@ -16,10 +16,10 @@ import redis
 from tests.going_back import WAYS, GoingBack
 from tests.properties.stepping import SentHints
 from turnmill import AsyncContextClient, ContextClient, Policy, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.codec import decode_json
 from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.background.quota_watch import QuotaWatch
 from turnmill_worker.compaction.snapshot import Snapshot

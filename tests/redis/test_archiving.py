@@ -14,8 +14,8 @@ import redis
 from tests.processes import wait_until
 from tests.redis.conftest import SHOP, Worker
 from turnmill import ArchiveUnavailable, ContextClient, Policy, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.errors import StoreUnavailable
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.ports.archive import DRAIN_WITHIN_S

@@ -17,12 +17,12 @@ from tests.properties.models import AnyBatches, AnySummarizer
 from tests.properties.stepping import Outside, SentHints, SteppedJob
 from tests.redis.conftest import Site
 from turnmill import ContextClient, Policy, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract import jobs
 from turnmill.contract.codec import decode_json
 from turnmill.contract.erasure import Erased, erasing
 from turnmill.contract.legality import violations
 from turnmill.contract.names import Namespace, Seq, SessionId
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.ports.batches import AwaitedSummary
 from turnmill_worker.ports.erasure import Cleansed

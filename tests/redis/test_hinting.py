@@ -11,10 +11,10 @@ import redis
 from tests.properties.stepping import SentHints
 from tests.redis.conftest import Surface, Worker, commit_from
 from turnmill import ContextClient, Policy
-from turnmill.commands.pushing import QUIET_MS
+from turnmill.connection.transport import redis_now_ms
 from turnmill.contract.keys import shard_of
 from turnmill.contract.names import SessionId
-from turnmill.transport import redis_now_ms
+from turnmill.push.push_calls import QUIET_MS
 from turnmill_worker.background.sweep import Sweeper
 from turnmill_worker.store.sweep_lists import RedisSweepLists
 

@@ -20,14 +20,16 @@ from turnmill import (
     StoreFull,
     TurnTooLarge,
 )
-from turnmill._sync.connection import Connection
-from turnmill.commands import Command, Commands
+from turnmill.client._sync.connection import Connection
+from turnmill.client.commands import Commands
+from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.connection.transport import new_id
 from turnmill.contract.codec import encode_json
-from turnmill.contract.images.references import UNAVAILABLE
+from turnmill.contract.images import UNAVAILABLE
 from turnmill.contract.keys import shard_of
 from turnmill.contract.names import SessionId
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.transport import new_id
+from turnmill.contract.scripts import Command
+from turnmill.push import push_calls
 from turnmill_worker.store.blobs import release
 from turnmill_worker.store.outgoing import RedisOutgoing
 
@@ -118,7 +120,7 @@ def test_an_image_whose_turn_never_followed_soon_expires(
 ) -> None:
     commands = Commands.of(namespace, 10_000)
     push = commands.push("s", showing(png()), new_id=new_id)
-    for put in commands.puts([push], {taken.key for taken in push.images}):
+    for put in push_calls.puts([push], {taken.key for taken in push.images}):
         client._redis.plain(put)
     [key] = blob_keys(redis_client, namespace)
     left = redis_client.pttl(key)

@@ -12,8 +12,8 @@ import redis
 
 from tests.redis.conftest import Surface, Worker
 from turnmill import ContextClient, Policy
+from turnmill.contract.keys import registry_keys
 from turnmill.contract.names import Namespace
-from turnmill.contract.registry import registry_keys
 from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.tokens import counter_for

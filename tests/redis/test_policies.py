@@ -18,10 +18,10 @@ from turnmill import (
     SilentWaker,
     SystemPromptTooLarge,
 )
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.keys import policies_key, session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.tools import count_tools, tools_body
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.tokens import count_request, counter_for
 
 # --- Opening creates a session or changes it; what makes no sense changes nothing.

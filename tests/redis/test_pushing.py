@@ -14,7 +14,7 @@ from turnmill import (
     InvalidInput,
     Policy,
 )
-from turnmill.commands import DEDUPE_WINDOW, RETRY_WINDOW
+from turnmill.push.push_calls import DEDUPE_WINDOW, RETRY_WINDOW
 
 # --- Pushes: one atomic call of constant cost; the same id is the same turn.
 

@@ -12,9 +12,9 @@ from itertools import chain
 import pytest
 
 from turnmill import ContextClient, QuotaExceeded
-from turnmill.admission import REPORT_EVERY
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.names import Namespace
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.push.admission import REPORT_EVERY
 from turnmill_worker.background.quota_watch import EVERY, QuotaWatch
 
 # --- What clients are told of their namespace's quotas, and how workers measure them.
@@ -112,7 +112,7 @@ def crowd(
     client: ContextClient, redis_server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[list[ContextClient]]:
     """Clients of one tenant that ask sooner than after ten seconds."""
-    monkeypatch.setattr("turnmill._sync.client.REGISTER_EVERY_S", TOLD_EVERY_S)
+    monkeypatch.setattr("turnmill.client._sync.client.REGISTER_EVERY_S", TOLD_EVERY_S)
     made = [
         ContextClient(redis_server.url, namespace=client.namespace, broker=client._waker)
         for _ in range(CLIENTS)

@@ -19,8 +19,8 @@ from turnmill import (
     SilentWaker,
     StoreFull,
 )
-from turnmill.commands import Commands
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.client.commands import Commands
+from turnmill.connection.embedded import EmbeddedRedis
 
 # --- Reads: whole, current, and never torn by a commit in between.
 

@@ -15,11 +15,11 @@ import redis
 
 from tests.redis.conftest import Connect, Surface
 from turnmill import Policy, StoreFull, StoreUnavailable
-from turnmill._async import waiting
-from turnmill._async.waiting import Trips
-from turnmill.embedded_redis import EmbeddedRedis, free_port
-from turnmill.store_url import store_url
-from turnmill.transport import Connections
+from turnmill.client._async import trips as waiting
+from turnmill.client._async.trips import Trips
+from turnmill.connection.embedded import EmbeddedRedis, free_port
+from turnmill.connection.transport import Connections
+from turnmill.connection.urls import store_url
 
 # --- A server that is gone, silent, or full: a typed error in time, and work goes on afterwards.
 

@@ -14,18 +14,20 @@ from tests.processes import wait_until
 from tests.properties.stepping import SentHints
 from tests.redis.conftest import Worker
 from turnmill import ContextClient, Policy, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract import jobs
 from turnmill.contract.keys import (
     NAMESPACES,
     RESTING,
+    TROUBLED,
     ShardKeys,
+    registered_channel,
+    registry_keys,
     session_keys,
     shard_keys,
     shard_of,
 )
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.contract.registry import TROUBLED, registered_channel, registry_keys
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.background.sweep import ARCHIVE_EVERY, EXPIRY_EVERY, MOST, Sweeper
 from turnmill_worker.background.visits import Visits
 from turnmill_worker.ports.values import SessionRef

@@ -11,7 +11,7 @@ import redis
 from tests.processes import WorkerProcess, emptied
 from tests.realdata import DATA_DIR, requires_data
 from tests.replay.commands import run
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

@@ -9,7 +9,7 @@ import redis
 
 from tests.deploy.processes import redis_servers
 from tests.security.roles import add_user, line_of
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 
 @pytest.fixture(scope="module", params=[*redis_servers().values()], ids=[*redis_servers()])

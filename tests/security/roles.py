@@ -12,24 +12,22 @@ import redis
 from turnmill.contract.keys import (
     ENDPOINTS,
     NAMESPACES,
+    QUARANTINED,
     RESTING,
     SUMMARIZERS,
     SWEEP_LEASE,
+    TROUBLED,
+    UNCOMPARED,
     WAITING,
     ask_keys,
     commits_channel,
     endpoint_keys,
     policies_key,
+    registered_channel,
+    registry_keys,
     session_keys,
 )
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.contract.registry import (
-    QUARANTINED,
-    TROUBLED,
-    UNCOMPARED,
-    registered_channel,
-    registry_keys,
-)
 
 __all__ = [
     "ACL",

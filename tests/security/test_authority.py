@@ -12,27 +12,41 @@ from hypothesis import strategies as st
 
 from tests.security.hostile import CLAIM, MARKS, called, forgeries, looks_like, spoken
 from turnmill import Policy
-from turnmill.contract.authors import FEEDBACK, author
-from turnmill.contract.context import JsonMessage, Receipt, StoredContext, SummaryEvent
+from turnmill.contract.context import (
+    JsonMessage,
+    Limits,
+    OpenRequest,
+    Receipt,
+    StoredContext,
+    SummaryEvent,
+)
+from turnmill.contract.estimate import Counter
 from turnmill.contract.legality import repair, violations
-from turnmill.contract.marks import DATA, is_record, quoted, quoted_entry, quoted_lines, unlabelled
-from turnmill.contract.memories_message import memories_message, memory_line
+from turnmill.contract.log_entry import TailTurn
+from turnmill.contract.marks import (
+    DATA,
+    FEEDBACK,
+    author,
+    is_record,
+    quoted,
+    quoted_entry,
+    quoted_lines,
+    unlabelled,
+)
 from turnmill.contract.names import Seq, SessionId
-from turnmill.contract.open_requests import OpenRequest
-from turnmill.contract.policy import Limits
 from turnmill.contract.render import (
+    memories_message,
+    memory_line,
     render_head,
     request_entry,
     rule_line,
 )
 from turnmill.contract.results import GroundedMemory
 from turnmill.contract.rules import Rule
-from turnmill.contract.tail import TailTurn
-from turnmill.contract.token_counters import Counter
 from turnmill.dialects.convert import DIALECTS
 from turnmill.dialects.convert import from_chat as from_chat_to
 from turnmill.dialects.legality import violations as of_dialect
-from turnmill.projection import project
+from turnmill.read.projection import project
 from turnmill_cli.evaluate.measuring import InMemorySession, MeteredSummarizer
 from turnmill_worker.archive.memory_extraction import of_turns
 from turnmill_worker.compaction.plan import SummaryRequest

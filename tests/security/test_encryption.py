@@ -17,9 +17,9 @@ import redis
 from tests.image_parts import png, showing
 from tests.processes import WorkerProcess, wait_until
 from turnmill import CannotDecrypt, Cipher, ContextClient, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded_redis import EmbeddedRedis
 
 # --- Content that is stored encrypted: nothing of it in the files of Redis and of the archive.
 

@@ -18,7 +18,7 @@ from tests.processes import WorkerProcess, wait_until
 from tests.security.roles import add_user, commands_of, line_of, url_of
 from tests.worker.harness import SMALL, chat
 from turnmill import AsyncContextClient, ContextClient, Policy
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

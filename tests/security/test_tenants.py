@@ -18,7 +18,7 @@ from tests.security.roles import (
     line_of,
     url_of,
 )
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 CONNECTING = {"asking", "cluster|slots", "hello", "ping", "select"}
 AGENTS_PLAIN = {

@@ -28,8 +28,8 @@ from turnmill import (
     StoreRefused,
     StoreUnavailable,
 )
+from turnmill.connection.credentials import with_password
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.credentials import with_password
 from turnmill_cli.broker_view import BrokerView
 
 TURN = {"role": "user", "content": "Where is my order?"}

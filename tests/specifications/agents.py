@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.processes import WorkerProcess, wait_until
 from turnmill import ContextClient, ContextInfo, ContextManager
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 __all__ = ["archive_url", "settle", "settled", "worker_with_archive"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.processes import WorkerProcess
 from tests.specifications.agents import worker_with_archive
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 
 @pytest.fixture(scope="module")

@@ -25,10 +25,10 @@ from turnmill import (
     Policy,
     Trajectory,
 )
-from turnmill.contract.images.token_cost import FORMULAS, image_tokens
+from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.contract.image_tokens import FORMULAS, image_tokens
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_cli.app import app
 
 ROOMY = 200_000

@@ -20,8 +20,8 @@ from turnmill import (
     Policy,
     SystemPromptTooLarge,
 )
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.tokens import count_message, count_request, counter_for
 
 PROMPT = "You are a helpful assistant."

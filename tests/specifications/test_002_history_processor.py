@@ -29,10 +29,9 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from tests.specifications.agents import settled
 from turnmill import AsyncContextClient, ContextClient, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.integrations.pydantic_ai import HistoryProcessor, history_processor
-from turnmill.integrations.pydantic_ai.messages import to_chat
+from turnmill.integrations.pydantic_ai import HistoryProcessor, history_processor, to_chat
 from turnmill_worker.tokens import count_request, counter_for
 
 MANAGED = "Context summary (managed): "

@@ -24,9 +24,9 @@ from turnmill import (
     Policy,
     UnknownTemplate,
 )
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.ports.values import SessionRef
 

@@ -21,8 +21,8 @@ from turnmill import (
     NoCheckpoint,
     Policy,
 )
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
 
 
 def question(number: int) -> str:

@@ -21,11 +21,11 @@ from turnmill import (
     Policy,
     StoredContext,
 )
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.codec import encode_json
 from turnmill.contract.estimate import estimate_tokens
 from turnmill.contract.legality import violations
 from turnmill.contract.render import render_head
-from turnmill.embedded_redis import EmbeddedRedis
 
 SMALL = Policy.iterations(max_tokens=2000, summary_ratio=0.3)
 """Summarized after some eight iterations of ``step``."""

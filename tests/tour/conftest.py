@@ -13,7 +13,7 @@ import pytest
 from tests.processes import WorkerProcess
 from tests.tour.echo_model import echo_model
 from turnmill import ContextClient
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 
 @pytest.fixture

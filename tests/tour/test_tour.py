@@ -10,8 +10,8 @@ import pytest
 
 from tests.processes import wait_until
 from turnmill import Context, ContextClient, Policy, SilentWaker, Turn, UnknownSession
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
 
 SYSTEM = "You are a courier's assistant."
 

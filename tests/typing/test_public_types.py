@@ -24,8 +24,8 @@ from turnmill import (
     Usage,
     Waker,
 )
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.results import Forgotten
-from turnmill.embedded_redis import EmbeddedRedis
 
 
 def test_the_synchronous_client(client: ContextClient) -> None:

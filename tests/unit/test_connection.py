@@ -9,15 +9,15 @@ import pytest
 import redis
 
 from turnmill import AsyncContextClient, ContextClient, InvalidInput
+from turnmill.connection.credentials import read_secret, with_broker_tls, with_password
+from turnmill.connection.transport import server_name, translate
+from turnmill.connection.urls import celery_broker, store_url
 from turnmill.contract.errors import (
     NotPermitted,
     StoreFull,
     StoreRefused,
     StoreUnavailable,
 )
-from turnmill.credentials import read_secret, with_broker_tls, with_password
-from turnmill.store_url import celery_broker, store_url
-from turnmill.transport import server_name, translate
 from turnmill_worker.errors import InvalidSettings
 from turnmill_worker.settings import load_settings
 

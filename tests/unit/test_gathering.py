@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from turnmill.gathered_hints import LONGEST_PAUSE_S, PAUSE_S, GatheredHints
+from turnmill.hint.waker import LONGEST_PAUSE_S, PAUSE_S, GatheredHints
 
 
 @pytest.mark.parametrize(

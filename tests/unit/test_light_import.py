@@ -48,7 +48,7 @@ def test_a_client_takes_few_modules_beside_redis_and_pydantic() -> None:
     added = modules(CLIENT) - modules(BASE)
 
     assert len(added) <= MOST, sorted(added)
-    assert not {"turnmill._async.client", "turnmill.contract.trajectory"} & added
+    assert not {"turnmill.client._async.client", "turnmill.contract.trajectory"} & added
 
 
 def test_a_waker_imports_celery_for_its_first_hint_only() -> None:

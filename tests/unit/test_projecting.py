@@ -10,12 +10,12 @@ import pytest
 from turnmill import Policy
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.legality import violations
+from turnmill.contract.log_entry import TailTurn
 from turnmill.contract.names import Seq
 from turnmill.contract.render import SAID
 from turnmill.contract.rules import Mark
-from turnmill.contract.tail import TailTurn
-from turnmill.projection import Projected, project
-from turnmill.read_reply import bound
+from turnmill.read.projection import Projected, project
+from turnmill.read.view import bound
 
 POLICY = Policy(max_tokens=2000)
 RESULT = "a row of numbers: 17, 42, 99; " * 8

@@ -9,8 +9,8 @@ import redis
 from redis.crc import key_slot
 from redis.exceptions import AskError, MovedError, NoScriptError, TryAgainError
 
+from turnmill.connection.routing import Pause, Routing, Send
 from turnmill.contract.scripts import load_script
-from turnmill.topology.routing import Pause, Routing, Send
 
 A, B, C = ("a", 1), ("b", 2), ("c", 3)
 ALL_OF_A = [[0, 16383, [b"a", 1, b"id"]]]

@@ -15,7 +15,7 @@ from celery import Celery
 
 from tests.processes import WorkerProcess, wait_until
 from turnmill import ContextClient, SilentWaker
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

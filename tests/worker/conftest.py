@@ -12,7 +12,7 @@ import redis
 from tests.chaos.proxy import Proxy
 from tests.processes import WorkerProcess
 from turnmill import ContextClient, SilentWaker
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 
 @pytest.fixture(scope="module")

@@ -22,10 +22,10 @@ from celery import Celery
 
 from tests.processes import WorkerProcess, wait_until
 from turnmill import ContextClient, ContextInfo, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.jobs import QUEUE_OF
 from turnmill.contract.keys import SessionKeys, session_keys, shard_of
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FakeEndpoint
 
 JsonMessage = dict[str, Any]

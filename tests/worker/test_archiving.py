@@ -27,10 +27,10 @@ from tests.worker.harness import (
     until_settled,
 )
 from turnmill import ArchiveUnavailable, ContextClient
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.jobs import ARCHIVE
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.trajectory import Trajectory
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.ports.records import Removed
 from turnmill_worker.ports.values import SessionRef

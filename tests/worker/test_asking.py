@@ -32,11 +32,11 @@ from turnmill import (
     UnknownSession,
     UnknownTemplate,
 )
+from turnmill.client.requests import ask
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract import jobs
 from turnmill.contract.codec import decode_json
 from turnmill.contract.names import Namespace
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.requests import ask
 
 pytestmark = pytest.mark.worker
 

@@ -10,7 +10,7 @@ import redis
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import KEY, PATIENT, Events, NewServer, NewWorker, keys_of, stored
 from turnmill import ContextClient
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.testing import FakeEndpoint
 
 pytestmark = pytest.mark.worker

@@ -26,11 +26,11 @@ from tests.worker.harness import (
     user,
 )
 from turnmill import AsyncContextClient, ContextClient, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis, free_port
 from turnmill.contract import jobs
 from turnmill.contract.keys import shard_of
 from turnmill.contract.names import SessionId
-from turnmill.embedded_redis import EmbeddedRedis, free_port
-from turnmill.wake import CeleryWaker
+from turnmill.hint.waker import CeleryWaker
 
 pytestmark = pytest.mark.worker
 

@@ -30,8 +30,8 @@ from tests.worker.harness import (
     user,
 )
 from turnmill import ContextClient, StoreUnavailable
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract import jobs
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

@@ -27,8 +27,8 @@ from tests.worker.harness import (
     user,
 )
 from turnmill import ContextClient, NoCheckpoint
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

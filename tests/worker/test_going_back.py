@@ -16,8 +16,8 @@ from tests.going_back import Cut
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import ROLLING, SMALL, chat, keys_of, long_turns, push_all, until_settled
 from turnmill import ContextClient
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.ports.values import SessionRef
 

@@ -13,7 +13,7 @@ import redis
 from tests.processes import WorkerProcess, emptied, wait_until
 from tests.worker.harness import grown, keys_of, send
 from turnmill import ContextClient
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

@@ -19,8 +19,8 @@ from tests.worker.harness import (
     push_all,
 )
 from turnmill import ContextClient, Policy
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.read_reply import bound
+from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.read.view import bound
 from turnmill_worker.tokens import count_message, counter_for
 
 pytestmark = pytest.mark.worker

@@ -13,9 +13,9 @@ import redis
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import KEY, Events, JsonMessage, asks, chat, settled
 from turnmill import Context, ContextClient, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FAULTS, FakeEndpoint, Fault
 from turnmill.testing.model import INJECTED, write
 from turnmill_worker.tokens import counter_for

@@ -14,8 +14,8 @@ import redis
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import KEY, Events, NewServer, NewWorker, asks, chat, push_all
 from turnmill import ContextClient, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.keys import WAITING, endpoint_hash, endpoint_keys
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FakeEndpoint, Fault
 from turnmill_worker.ports.models import place_of
 from turnmill_worker.templates.template import PLACEHOLDERS

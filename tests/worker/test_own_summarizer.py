@@ -14,9 +14,9 @@ from tests.entry_points import install
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import chat, push_all
 from turnmill import ContextClient, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.keys import SUMMARIZERS
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.summarizers.registry import GROUP
 
 pytestmark = pytest.mark.worker

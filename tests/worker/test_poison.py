@@ -22,11 +22,18 @@ from tests.worker.harness import (
     until_settled,
 )
 from turnmill import ContextClient, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.jobs import ESTIMATE
-from turnmill.contract.keys import NAMESPACES, SHARDS, SessionKeys, ShardKeys, shard_keys
+from turnmill.contract.keys import (
+    NAMESPACES,
+    SHARDS,
+    SessionKeys,
+    ShardKeys,
+    registered_channel,
+    registry_keys,
+    shard_keys,
+)
 from turnmill.contract.names import Namespace
-from turnmill.contract.registry import registered_channel, registry_keys
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

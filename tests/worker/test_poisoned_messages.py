@@ -14,7 +14,7 @@ from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import NewWorker, chat
 from turnmill import ContextClient
 from turnmill.contract.jobs import ESTIMATE
-from turnmill.contract.registry import QUARANTINED, QUARANTINED_COUNT, QUARANTINED_KEPT
+from turnmill.contract.keys import QUARANTINED, QUARANTINED_COUNT, QUARANTINED_KEPT
 
 pytestmark = pytest.mark.worker
 

@@ -29,9 +29,9 @@ from tests.worker.harness import (
     user,
 )
 from turnmill import ContextClient, NoCheckpoint, Policy, TurnmillError
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.names import Namespace
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FakeEndpoint, Fault
 
 pytestmark = pytest.mark.worker

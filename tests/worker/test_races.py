@@ -25,8 +25,8 @@ from tests.worker.harness import (
     until_settled,
 )
 from turnmill import ContextClient, UnknownSession
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.jobs import COMPACT, ESTIMATE
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

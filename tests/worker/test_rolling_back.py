@@ -14,8 +14,8 @@ from tests.image_parts import png, showing
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import SMALL, NewWorker, archive_in, chat, grown, push_all, until_settled
 from turnmill import ContextClient, InvalidInput, NoCheckpoint, Policy, UnknownSession
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.trajectory import Trajectory
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill_worker.errors import InvalidSettings
 from turnmill_worker.settings import load_settings
 

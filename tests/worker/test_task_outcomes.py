@@ -13,9 +13,9 @@ import redis
 from tests.processes import wait_until
 from tests.worker.harness import ROLLING, Events, grown, in_one_shard, keys_of, send, user
 from turnmill import ContextClient, Policy, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.jobs import COMPACT, ESTIMATE, SUMMARIZE
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("worker")]
 

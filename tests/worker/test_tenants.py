@@ -10,7 +10,7 @@ import redis
 from tests.processes import wait_until
 from tests.worker.harness import SMALL, NewWorker, archive_in, chat, push_all, stored, until_settled
 from turnmill import ContextClient, QuotaExceeded
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

@@ -14,8 +14,8 @@ from tests.processes import WorkerProcess, wait_until
 from tests.tokenizer_files import byte_level, saved
 from tests.worker.harness import chat, settled, until_settled
 from turnmill import Context, ContextClient, Policy
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.tools import count_tools, tools_body
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.tokens import count_request, counter_for
 
 pytestmark = pytest.mark.worker

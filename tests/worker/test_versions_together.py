@@ -15,8 +15,8 @@ from tests.processes import wait_until
 from tests.worker.harness import SMALL, NewWorker, chat, keys_of, push_all, stored, until_settled
 from tests.worker.newer_version import NewerVersion, turnmill_format
 from turnmill import ContextClient, NewerFormat
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 

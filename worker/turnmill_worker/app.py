@@ -10,9 +10,9 @@ from typing import Any
 from celery import Celery, bootsteps, signals
 from kombu import Exchange, Queue
 
-from turnmill.broker_connection import ThriftyAmqp
 from turnmill.contract import jobs
 from turnmill.contract.errors import NewerFormat
+from turnmill.hint.thrifty_broker import ThriftyAmqp
 from turnmill_worker import logs, tasks, wiring
 from turnmill_worker.background.consumer import CarefulConsumer
 from turnmill_worker.background.summarizer_presence import Announcement

@@ -15,8 +15,8 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from turnmill.credentials import read_secret, with_password
-from turnmill.store_url import Broker, celery_broker, store_url
+from turnmill.connection.credentials import read_secret, with_password
+from turnmill.connection.urls import Broker, celery_broker, store_url
 from turnmill_worker.errors import InvalidSettings
 
 __all__ = ["Settings", "load_settings"]

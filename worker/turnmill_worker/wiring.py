@@ -14,10 +14,10 @@ from pydantic import SecretStr
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from turnmill.connection.credentials import load_cipher, read_secret
+from turnmill.connection.store_client import store_client
 from turnmill.contract.policy import OFFLINE
 from turnmill.contract.sealing import Cipher
-from turnmill.credentials import load_cipher, read_secret
-from turnmill.topology.connect import store_client
 from turnmill_worker.archive.lazy import LazyArchive
 from turnmill_worker.background.at_home import AtHome, Job
 from turnmill_worker.background.celery_hints import CeleryHints

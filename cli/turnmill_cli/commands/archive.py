@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from turnmill.client.transcript import markdown
 from turnmill.contract.names import Namespace, SessionId, session_id
 from turnmill.contract.names import namespace as checked
 from turnmill.contract.trajectory import LostTurns, Trajectory
-from turnmill.markdown_transcript import markdown
 from turnmill_cli.archive_database import ArchiveDatabase
 from turnmill_cli.commands.erase import spans
 from turnmill_cli.options import GroupApp, JsonFlag, Limit, NamespaceName, SessionName, Yes

@@ -26,7 +26,7 @@ from turnmill_cli.output import (
 from turnmill_cli.progress import asking
 
 if TYPE_CHECKING:
-    from turnmill._sync.client import ContextClient
+    from turnmill.client._sync.client import ContextClient
 
 
 # --- compact and clear ----------------------------------------------------------------------------

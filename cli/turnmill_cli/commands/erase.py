@@ -21,7 +21,7 @@ from turnmill_cli.progress import asking
 from turnmill_worker.ports.values import SessionRef
 
 if TYPE_CHECKING:
-    from turnmill._sync.client import ContextClient
+    from turnmill.client._sync.client import ContextClient
 
 
 # --- erase ----------------------------------------------------------------------------------------

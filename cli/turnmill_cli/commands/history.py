@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from turnmill.contract.context import (
     EMPTY,
     Elision,
+    OpenRequest,
     PinnedTurn,
     Receipt,
     StoredContext,
@@ -21,7 +22,6 @@ from turnmill.contract.context import (
 from turnmill.contract.errors import NotPermitted
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.names import Version
-from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.render import changed_in
 from turnmill.contract.rules import Rule
 from turnmill.contract.trajectory import CommittedContext, LostTurns

@@ -21,7 +21,7 @@ from turnmill_cli.output import (
 )
 
 if TYPE_CHECKING:
-    from turnmill._sync.client import ContextClient
+    from turnmill.client._sync.client import ContextClient
 
 PolicyName = Annotated[
     str, typer.Argument(metavar="NAME", help="The policy's name.", show_default=False)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from turnmill.contract.errors import TurnmillError, UnknownSession
-from turnmill.contract.info import ContextInfo, Wait
 from turnmill.contract.policy import OFFLINE, Policy
+from turnmill.contract.results import ContextInfo, Wait
 from turnmill.contract.trajectory import LostTurns
 from turnmill_cli.archive_database import ArchiveDatabase
 from turnmill_cli.commands.policies import named
@@ -30,7 +30,7 @@ from turnmill_cli.output import (
 )
 
 if TYPE_CHECKING:
-    from turnmill._sync.client import ContextClient
+    from turnmill.client._sync.client import ContextClient
     from turnmill_cli.redis_view import RedisView
 
 
@@ -255,7 +255,7 @@ def sessions(
     as_json: JsonFlag = False,
 ) -> None:
     """List sessions with their turns and tokens, the most recently pushed first."""
-    from turnmill.transport import redis_now_ms  # noqa: PLC0415 - slow, and the help needs none
+    from turnmill.connection.transport import redis_now_ms  # noqa: PLC0415 - slow, and the help needs none
 
     with connection.redis() as view:
         views = _views(view) if everywhere else [view]
@@ -326,7 +326,7 @@ def ago(seconds: float) -> str:
 def namespaces(connection: Connection, as_json: JsonFlag = False) -> None:
     """List the namespaces of this Redis, the most recently pushed to first."""
     # These are slow to import, and the help needs none.
-    from turnmill.transport import redis_now_ms  # noqa: PLC0415
+    from turnmill.connection.transport import redis_now_ms  # noqa: PLC0415
     from turnmill_cli.redis_view import RedisView, all_namespaces  # noqa: PLC0415 - as above
 
     with connection.redis() as view:

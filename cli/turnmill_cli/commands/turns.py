@@ -11,13 +11,13 @@ from typing import Annotated, Any
 
 import typer
 
-from turnmill.context import Context
+from turnmill.client.transcript import markdown
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn, TurnmillError, UnknownSession
 from turnmill.contract.names import session_id
 from turnmill.contract.trajectory import Trajectory
 from turnmill.contract.turns import TurnLike
-from turnmill.markdown_transcript import markdown
+from turnmill.read.context import Context
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout
 from turnmill_cli.output import (
     CommandFailed,

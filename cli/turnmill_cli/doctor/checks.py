@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 import redis
 
+from turnmill.connection.transport import redis_now_ms
 from turnmill.contract import jobs
-from turnmill.contract.encodings import FILE, file_of
 from turnmill.contract.errors import CannotDecrypt, StoreRefused, TurnmillError, UnknownEncoding
+from turnmill.contract.estimate import FILE, file_of
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.policy import OFFLINE
 from turnmill.contract.scripts import load_script
-from turnmill.transport import redis_now_ms
 from turnmill_cli.archive_database import ArchiveDatabase
 from turnmill_cli.broker_view import BrokerView, is_refusal
 from turnmill_cli.options import Connection

@@ -19,13 +19,13 @@ from kombu.utils.functional import retry_over_time
 
 from turnmill.contract.context import EMPTY, JsonMessage, StoredContext
 from turnmill.contract.errors import Transient
+from turnmill.contract.estimate import Counter
 from turnmill.contract.legality import CallTracker
+from turnmill.contract.log_entry import TailTurn
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render, system_message
-from turnmill.contract.tail import TailTurn
-from turnmill.contract.token_counters import Counter
-from turnmill.projection import project
+from turnmill.read.projection import project
 from turnmill_cli.conversations import BadInput, json_lines
 from turnmill_cli.output import CommandFailed
 from turnmill_worker.compaction.plan import SummaryRequest

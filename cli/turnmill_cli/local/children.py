@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from turnmill.embedded_redis import free_port
+from turnmill.connection.embedded import free_port
 from turnmill_cli.local import tether
 from turnmill_cli.output import CommandFailed, install
 

@@ -18,8 +18,8 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.names import namespace as checked
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_cli.archive_database import UP_DATA_DIR
 from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.local.children import (

@@ -13,7 +13,7 @@ from typing import Literal
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import EMPTY, JsonMessage, StoredContext, Usage
 from turnmill.contract.estimate import estimate_tokens, without_images
-from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
+from turnmill.contract.image_tokens import DEFAULT_FORMULA, FORMULAS
 from turnmill.contract.render import system_message
 from turnmill.contract.trajectory import CommittedContext, Trajectory, TrajectoryTurn
 from turnmill_cli.visualize.messages import clock

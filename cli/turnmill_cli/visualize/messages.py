@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.images.size import dimensions
-from turnmill.contract.images.token_cost import ImageRef, is_base64
+from turnmill.contract.image_tokens import ImageRef, dimensions, is_base64
 
 # --- text -----------------------------------------------------------------------------------------
 

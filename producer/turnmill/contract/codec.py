@@ -7,8 +7,6 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-__all__ = ["MAX_DEPTH", "decode_json", "encode_json", "is_deep"]
-
 MAX_DEPTH = 64
 """How deep lists and objects may nest in a field; every JSON reader copes with far more."""
 

@@ -8,33 +8,35 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from turnmill.contract.codec import encode_json
-from turnmill.contract.formats import FIRST, readable, stamp, unreadable
+from turnmill.contract.formats import FIRST, Kept, readable, stamp, unreadable
 from turnmill.contract.names import Seq, SessionId, Version
-from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Rule
 from turnmill.contract.turns import explain
 
-__all__ = [
-    "EMPTY",
-    "Elision",
-    "JsonMessage",
-    "Limits",
-    "PinnedTurn",
-    "Pushed",
-    "Receipt",
-    "StoredContext",
-    "SummaryEvent",
-    "Usage",
-]
+
+class OpenRequest(Kept):
+    """What the user asked for, or added to it, in one turn.
+
+    Attributes:
+        seq: the turn it was said in.
+        text: as the user wrote it; where it is too long, whole lines of it, and marks for the rest.
+        first: the session began with it.
+        earlier: the agent answered it, and the user asked for something else since.
+    """
+
+    seq: Seq
+    text: str
+    first: bool = False
+    earlier: bool = False
+
 
 JsonMessage = dict[str, Any]
 """A message as JSON has it: what the ``openai`` client takes and what Redis holds."""
 
-_VALUE = ConfigDict(frozen=True, extra="allow", hide_input_in_errors=True)
 """Stored by one version and read by others: fields of newer ones are kept as they are."""
 
 
-class Receipt(BaseModel):
+class Receipt(Kept):
     """What a compaction or projection removed, and where it was.
 
     Attributes:
@@ -44,8 +46,6 @@ class Receipt(BaseModel):
         tokens: how many tokens those had; when only shortened, at least how many had to go.
     """
 
-    model_config = _VALUE
-
     by: str
     first_seq: int
     last_seq: int
@@ -53,7 +53,7 @@ class Receipt(BaseModel):
     tokens: int
 
 
-class Elision(BaseModel):
+class Elision(Kept):
     """A message of a turn still in the log, read back shorter than it was pushed.
 
     Attributes:
@@ -63,8 +63,6 @@ class Elision(BaseModel):
         tokens_before, tokens_after: of the whole message.
     """
 
-    model_config = _VALUE
-
     seq: int
     index: int
     message: JsonMessage
@@ -72,16 +70,14 @@ class Elision(BaseModel):
     tokens_after: int
 
 
-class PinnedTurn(BaseModel):
+class PinnedTurn(Kept):
     """A turn under the watermark that every context keeps word for word."""
-
-    model_config = _VALUE
 
     seq: int
     messages: tuple[JsonMessage, ...]
 
 
-class SummaryEvent(BaseModel):
+class SummaryEvent(Kept):
     """What stands for one iteration of an agent loop, for a part of one, or for several folded.
 
     Attributes:
@@ -91,8 +87,6 @@ class SummaryEvent(BaseModel):
         last_iteration: the newest iteration in it.
     """
 
-    model_config = _VALUE
-
     iteration: int
     last_iteration: int
     first_seq: int
@@ -100,7 +94,7 @@ class SummaryEvent(BaseModel):
     text: str
 
 
-class StoredContext(BaseModel):
+class StoredContext(Kept):
     """What one commit writes: everything a context has beside its tail.
 
     Attributes:
@@ -122,8 +116,6 @@ class StoredContext(BaseModel):
         recall: whether the agent's model can look those turns up.
         format: of the version that wrote it; never an older one's.
     """
-
-    model_config = _VALUE
 
     version: Version = Version(0)
     watermark: Seq = Seq(0)

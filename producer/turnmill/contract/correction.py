@@ -17,8 +17,6 @@ from typing import Any, Final, Self
 from turnmill.contract.context import Usage
 from turnmill.contract.errors import InvalidInput
 
-__all__ = ["LEAST_TOKENS", "NOTHING_TOLD", "Correction", "LastReads", "Told", "input_tokens"]
-
 WINDOW: Final = 16
 """How many ratios are remembered."""
 

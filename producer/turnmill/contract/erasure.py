@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, ClassVar, Literal
-
-from pydantic import BaseModel, ConfigDict
+from typing import Any, Literal
 
 from turnmill.contract.errors import InvalidInput
+from turnmill.contract.formats import Value
 from turnmill.contract.names import Seq, SessionId
-
-__all__ = ["Erased", "How", "erasing"]
 
 How = Literal["turn", "matching", "subject"]
 """By what the turns were chosen."""
@@ -18,7 +15,7 @@ How = Literal["turn", "matching", "subject"]
 _LONGEST_BY = 200
 
 
-class Erased(BaseModel):
+class Erased(Value):
     """What was erased of a session, or would be.
 
     Attributes:
@@ -37,10 +34,6 @@ class Erased(BaseModel):
         rewritten: whether the database's files were written anew, so that they hold no old bytes;
             None where there is no archive.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(
-        frozen=True, extra="ignore", hide_input_in_errors=True
-    )
 
     session: SessionId
     dry_run: bool

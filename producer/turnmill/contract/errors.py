@@ -21,6 +21,7 @@
     ├── NotPermitted                  Redis does not let this user do it
     ├── ScriptContract (TypeError)    a Lua script called against its header
     └── Transient                     the same call may succeed later
+        ├── QuotaExceeded             the namespace has used up a quota
         ├── StoreUnavailable          Redis cannot be reached, or answered too late
         │   └── StoreRefused          it asks for another password or certificate, or has a bad one
         ├── StoreFull                 Redis is at maxmemory and refuses writes
@@ -35,34 +36,6 @@ its content, because messages reach logs and conversations must not.
 from __future__ import annotations
 
 from typing import ClassVar
-
-__all__ = [
-    "ArchiveUnavailable",
-    "CannotDecrypt",
-    "CorruptContext",
-    "InvalidInput",
-    "InvalidName",
-    "InvalidPolicy",
-    "InvalidTemplate",
-    "InvalidTurn",
-    "NewerFormat",
-    "NoCheckpoint",
-    "NotAnswered",
-    "NotPermitted",
-    "ScriptContract",
-    "SessionBusy",
-    "StoreFull",
-    "StoreRefused",
-    "StoreUnavailable",
-    "SystemPromptTooLarge",
-    "Transient",
-    "TurnTooLarge",
-    "TurnmillError",
-    "UnknownEncoding",
-    "UnknownPolicy",
-    "UnknownSession",
-    "UnknownTemplate",
-]
 
 
 class TurnmillError(Exception):

@@ -37,12 +37,95 @@ rare word repeated without a space, can need more than it says.
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 from zlib import adler32
 
 from turnmill.contract.codec import decode_json, encode_json
-from turnmill.contract.encodings import bound_by_bytes, file_of
-from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS, ImageFormula, part_tokens
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.image_tokens import DEFAULT_FORMULA, FORMULAS, ImageFormula, part_tokens
+
+ENCODINGS: Final = ("o200k_base", "o200k_harmony", "cl100k_base", "heuristic")
+"""Vocabularies by name; ``heuristic`` estimates from characters, for other models."""
+
+FILE: Final = "file:"
+"""Before the name of a ``tokenizer.json`` in a folder that the workers' operator chose."""
+
+_FILE: Final = re.compile(r"file:[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+
+_UNNORMALIZED: Final = 3
+"""How much longer text becomes at most, in UTF-8, when it is brought into Unicode's form NFC."""
+
+
+def is_encoding(name: str) -> bool:
+    """Whether a policy may name it; a file's name is no path, for tenants write policies."""
+    return name in ENCODINGS or bool(_FILE.match(name))
+
+
+def file_of(encoding: str) -> str:
+    """The name of the file, without ``.json``; ``""`` for a vocabulary that turnmill knows."""
+    return encoding.removeprefix(FILE) if encoding.startswith(FILE) else ""
+
+
+def bound_by_bytes(data: bytes) -> int:
+    """The most tokens that UTF-8 text has in any file that workers count with, by construction.
+
+    They take tokenizers alone of which each token stands for a byte of the text or more, but for
+    one that may be put before it (``turnmill_worker.tokens.tokenizer_kinds``). In the JSON of a
+    message, what stands around the texts has more bytes than the formula adds.
+    """
+    if data.isascii() or unicodedata.is_normalized("NFC", data.decode("utf-8", "replace")):
+        return len(data) + 1
+    return _UNNORMALIZED * len(data) + 1
+
+
+CountText = Callable[[str], int]
+"""Tokens of a text."""
+
+CountMessages = Callable[[Sequence[JsonMessage]], int]
+"""Tokens of a list of messages, without the reply's opening; additive."""
+
+
+class Exact(NamedTuple):
+    """What counts the messages of a turn as workers will, and by which encoding."""
+
+    encoding: str
+    count: CountMessages
+
+    def under(self, encoding: str) -> Exact | None:
+        """It, for a policy of this encoding; None for another."""
+        return self if encoding == self.encoding else None
+
+
+class Counter(Protocol):
+    """Counts tokens exactly, or says by its basis that it only estimates."""
+
+    @property
+    def basis(self) -> str:
+        """The vocabulary and the version of the message formula."""
+
+    @property
+    def framing(self) -> int:
+        """Tokens around each message."""
+
+    def count(self, text: str) -> int:
+        """Tokens of the text."""
+
+    def count_messages(self, messages: Sequence[JsonMessage]) -> int:
+        """Tokens of the messages, without the reply's opening; additive."""
+
+    def __hash__(self) -> int:
+        """Counters are hashable: counts of system prompts are cached by counter."""
+
+
+class Counters(Protocol):
+    """Gives the counter for a vocabulary."""
+
+    def __call__(self, encoding: str, image_formula: str) -> Counter:
+        """The counter for this encoding, or the best stand-in; images are priced as named."""
+
 
 _SLACK: Final = 6
 _MARGIN: Final = 1.2

@@ -13,21 +13,11 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
+from pydantic import BaseModel
+
 from turnmill.contract.codec import decode_json
 from turnmill.contract.errors import CorruptContext, NewerFormat, TurnmillError
 from turnmill.contract.sealing import check_plain
-
-__all__ = [
-    "FIRST",
-    "FORMAT",
-    "as_corrupt",
-    "is_newer",
-    "readable",
-    "refuse_newer",
-    "refuse_newer_body",
-    "stamp",
-    "unreadable",
-]
 
 FIRST: Final = "1.0"
 """The format of data that names none."""
@@ -130,3 +120,15 @@ def _newer(found: tuple[int, int], what: str) -> NewerFormat:
         f"turnmill {mine} reads up to {FORMAT.partition('.')[0]}.x; upgrade the {who}s. "
         "Nothing was changed"
     )
+
+
+class Value(BaseModel, frozen=True, extra="ignore", hide_input_in_errors=True):
+    """What workers and agents tell each other: fields of a newer version are left out."""
+
+
+class Kept(BaseModel, frozen=True, extra="allow", hide_input_in_errors=True):
+    """What is stored: fields of a newer version are kept."""
+
+
+class Strict(BaseModel, frozen=True, extra="forbid", hide_input_in_errors=True):
+    """What a person writes: a field that nobody knows is a mistake."""

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field, ValidationError
 
 from turnmill.contract.codec import encode_json
-from turnmill.contract.formats import readable, stamp, unreadable
+from turnmill.contract.formats import Value, readable, stamp, unreadable
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 
-__all__ = ["Compaction", "Outcome"]
 
-_VALUE = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
-
-
-class Outcome(BaseModel):
+class Outcome(Value):
     """What a job did.
 
     Attributes:
@@ -43,8 +39,6 @@ class Outcome(BaseModel):
             the words of ``Compaction.failed``.
         retry_s: seconds until a deferred session is tried again.
     """
-
-    model_config = _VALUE
 
     outcome: Literal[
         "estimated",
@@ -81,7 +75,7 @@ class Outcome(BaseModel):
     retry_s: float | None = None
 
 
-class Compaction(BaseModel):
+class Compaction(Value):
     """One completed compaction, as recorded and announced.
 
     Attributes:
@@ -100,8 +94,6 @@ class Compaction(BaseModel):
         rules_added, rules_ended: how many of the user's rules came into the context and left it.
     """
 
-    model_config = _VALUE
-
     session: SessionId
     version: Version
     strategy: str
@@ -113,7 +105,7 @@ class Compaction(BaseModel):
     tokens_after: int
     last_seq: Seq = Seq(0)
     quality: float | None = None
-    quality_parts: dict[str, float] = {}
+    quality_parts: dict[str, float] = Field(default_factory=dict)
     model: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0

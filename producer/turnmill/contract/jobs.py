@@ -4,24 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "ARCHIVE",
-    "ASKS",
-    "COMPACT",
-    "ERASE",
-    "ESTIMATE",
-    "EXPORT",
-    "FORCE",
-    "FORGET",
-    "GROUND",
-    "QUEUES",
-    "QUEUE_OF",
-    "REMEMBER",
-    "ROLLBACK",
-    "SUMMARIZE",
-    "SWEEP",
-]
-
 ESTIMATE: Final = "turnmill.estimate"
 COMPACT: Final = "turnmill.compact"
 SUMMARIZE: Final = "turnmill.summarize"

@@ -52,45 +52,54 @@ namespaces by virtual time, and ``served``, of those that have had more than the
 
 A session lives for its policy's ``ttl_s`` after the last push; the permanent lists lose an entry
 when its work is done, the session is forgotten, or the sweep finds it expired. Outside the tags:
-``turnmill:namespaces`` and ``turnmill:resting`` (sets, permanent: see the module registry), and
-``turnmill:sweep`` (string, PX: who sweeps). What a framework's sessions share: module shared_keys.
+``turnmill:namespaces`` and ``turnmill:resting`` (sets, permanent), and ``turnmill:sweep`` (string,
+PX: who sweeps).
+
+Workers learn which namespaces there are, though no client may write what all share: a client sets a
+key of its own namespace and publishes on a channel of its own namespace: an ACL lets it do both for
+no other. Workers hear the channel, and look for the keys once in a while; they alone write the sets
+``turnmill:namespaces`` and ``turnmill:resting``, and ``turnmill:uncompared``.
+
+===================================  ======  =======================================  =========
+key                                  type    what                                     lifetime
+===================================  ======  =======================================  =========
+``turnmill:{<namespace>/registered}  string  that the namespace is used; clients      permanent
+:registered``                                write it, again where it is lost
+``turnmill:{<namespace>/registered}  hash    ``over``: JSON, each quota that is used  a minute
+:quota``                                     up with its use and its limit; ``rate``:
+                                             pushes a second; written by workers
+``turnmill:{<namespace>/registered}  hash    ``tokens`` that pushes may still take,   a minute
+:bucket``                                    as of ``at`` (ms)
+``turnmill:troubled``                string  JSON: which namespaces failed in sweeps  five
+                                             within the last minute, and why          minutes
+``turnmill:quarantined``             list    the newest messages of the broker that   permanent
+                                             were put aside, JSON, without content
+``turnmill:uncompared``              hash    by namespace, the run of Redis that its  permanent
+                                             archive is still to be compared with;
+                                             under ``""`` the run that was noticed
+``turnmill:quarantined:count``       string  how many there were, ever                permanent
+===================================  ======  =======================================  =========
+
+What the sessions of a framework share lies under the namespace's tag ``kept``:
+
+====================================  ====  ==========================================  =========
+key, after the tag                    type  what                                        lifetime
+====================================  ====  ==========================================  =========
+``shared:sessions:<hash of names>``   set   names of the sessions of an app or a user   permanent
+``shared:values:<hash of names>``     hash  values of an app or a user                  permanent
+====================================  ====  ==========================================  =========
 """
 
 from __future__ import annotations
 
 import hashlib
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
-from turnmill.contract.names import Namespace, SessionId
-
-__all__ = [
-    "ENDPOINTS",
-    "KEY_GROUPS",
-    "NAMESPACES",
-    "REGISTER_EVERY_S",
-    "RESTING",
-    "SHARDS",
-    "SUMMARIZERS",
-    "SUMMARIZERS_MS",
-    "SWEEP_LEASE",
-    "WAITING",
-    "AskKeys",
-    "EndpointKeys",
-    "SessionKeys",
-    "ShardKeys",
-    "WaitingKeys",
-    "ask_keys",
-    "commits_channel",
-    "endpoint_hash",
-    "endpoint_keys",
-    "in_all_shards",
-    "policies_key",
-    "session_keys",
-    "shard_keys",
-    "shard_of",
-]
+from turnmill.contract.errors import InvalidName
+from turnmill.contract.names import Namespace, SessionId, namespace
 
 SHARDS = 64
 """Hash tags per namespace. All clients and workers of a namespace must agree on it."""
@@ -248,3 +257,67 @@ def _tag(namespace: Namespace, shard: int | str) -> str:
 def commits_channel(namespace: Namespace) -> str:
     """The pub/sub channel every commit of a namespace is announced on, as JSON without content."""
     return f"turnmill:{namespace}:commits"
+
+
+REGISTERED_CHANNELS = "turnmill:*:registered"
+REGISTERED_PATTERN = "turnmill:{*/registered}:registered"
+
+TROUBLED = "turnmill:troubled"
+TROUBLED_MS = 300_000
+
+UNCOMPARED = "turnmill:uncompared"
+
+QUARANTINED = "turnmill:quarantined"
+QUARANTINED_COUNT = "turnmill:quarantined:count"
+QUARANTINED_KEPT = 100
+"""The longest that the list gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryKeys:
+    """The key by which a namespace is found again, and what its quotas let it do."""
+
+    registered: str
+    quota: str
+    bucket: str
+
+
+def registry_keys(name: Namespace) -> RegistryKeys:
+    """The keys that a namespace's clients and workers share."""
+    tag = f"turnmill:{{{name}/registered}}"
+    return RegistryKeys(
+        registered=f"{tag}:registered", quota=f"{tag}:quota", bucket=f"{tag}:bucket"
+    )
+
+
+def registered_channel(name: Namespace) -> str:
+    """The channel on which a namespace's clients say that they push."""
+    return f"turnmill:{name}:registered"
+
+
+def named_by(key: bytes) -> Namespace | None:
+    """The namespace of a ``registered`` key; None for any other key."""
+    found = _named(key.removeprefix(b"turnmill:{").partition(b"/")[0])
+    return found if found and registry_keys(found).registered.encode() == key else None
+
+
+def heard_on(channel: bytes) -> Namespace | None:
+    """The namespace of a ``registered`` channel; None for any other channel."""
+    found = _named(channel.removeprefix(b"turnmill:").removesuffix(b":registered"))
+    return found if found and registered_channel(found).encode() == channel else None
+
+
+def _named(name: bytes) -> Namespace | None:
+    with suppress(UnicodeDecodeError, InvalidName):
+        return namespace(name.decode())
+    return None
+
+
+def hash_of(*names: str) -> str:
+    """A word for the names, whatever is in them."""
+    return hashlib.sha256("\0".join(names).encode()).hexdigest()[:32]
+
+
+def shared_key(namespace: Namespace, what: str, *names: str) -> str:
+    """The key of what is shared under these names: of an app, or of an app and a user."""
+    return f"turnmill:{{{namespace}/kept}}:shared:{what}:{hash_of(*names)}"

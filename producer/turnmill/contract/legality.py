@@ -13,8 +13,6 @@ from typing import TypeVar
 
 from turnmill.contract.context import JsonMessage
 
-__all__ = ["NO_RESULT", "UNKNOWN_CALL", "CallTracker", "repair", "segments", "violations"]
-
 NO_RESULT = "[no result was recorded for this call]"
 UNKNOWN_CALL = "call_not_in_this_conversation"
 """The tool that a result without a call is shown as a result of: it stays a tool's, nobody's word.

@@ -1,4 +1,4 @@
-"""Turns as Redis holds them in the log."""
+"""Turns of the log: as Redis holds them, and as they are read."""
 
 from __future__ import annotations
 
@@ -10,10 +10,33 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import CorruptContext
 from turnmill.contract.formats import refuse_newer_body
 from turnmill.contract.names import Seq
-from turnmill.contract.rules import Mark, mark_of
+from turnmill.contract.rules import UNMARKED, Mark, mark_of
 from turnmill.contract.sealing import check_plain
 
-__all__ = ["LogEntry", "decode_turns"]
+
+class TailTurn(NamedTuple):
+    """One turn of the log as it is read: elisions applied.
+
+    Attributes:
+        seq: its position.
+        messages: in push order.
+        tokens: exact when ``exact``, else an upper bound.
+        exact: a worker has counted it.
+        pinned: it must be kept word for word.
+        pushed: its messages as pushed, where they are read otherwise; None where they are not.
+        mark: what its metadata say about rules.
+        body: what ``pushed`` was decoded from; None where nobody knows.
+    """
+
+    seq: Seq
+    messages: Sequence[JsonMessage]
+    tokens: int
+    exact: bool = False
+    pinned: bool = False
+    pushed: Sequence[JsonMessage] | None = None
+    mark: Mark = UNMARKED
+    body: bytes | None = None
+
 
 _CHAIN = 13
 _COUNTED_BY = 15

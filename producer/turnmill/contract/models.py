@@ -9,19 +9,18 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from turnmill.contract.errors import InvalidPolicy
-from turnmill.contract.images.token_cost import DEFAULT_FORMULA
-
-__all__ = ["Model", "known_models", "model_named", "preset_for"]
+from turnmill.contract.formats import Strict
+from turnmill.contract.image_tokens import DEFAULT_FORMULA
 
 _DATED: Final = re.compile(r"(-latest|[-@]\d{8}|-\d{4}-\d{2}-\d{2}|-0)\Z")
 
 
-class Model(BaseModel):
+class Model(Strict):
     """One line of a table.
 
     Attributes:
@@ -30,10 +29,6 @@ class Model(BaseModel):
         encoding, ratio, image_formula: the policy's ``encoding``, ``token_ratio`` and
             ``image_formula``.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True
-    )
 
     window: int = Field(ge=1024)
     reply: int = Field(default=0, ge=0)

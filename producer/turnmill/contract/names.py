@@ -7,18 +7,6 @@ from typing import NewType
 
 from turnmill.contract.errors import InvalidName
 
-__all__ = [
-    "Namespace",
-    "Seq",
-    "SessionId",
-    "TurnId",
-    "Version",
-    "namespace",
-    "policy_name",
-    "session_id",
-    "template_name",
-]
-
 SessionId = NewType("SessionId", str)
 Namespace = NewType("Namespace", str)
 TurnId = NewType("TurnId", str)

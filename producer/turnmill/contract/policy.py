@@ -4,19 +4,56 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
+from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import Limits
-from turnmill.contract.encodings import ENCODINGS, is_encoding
 from turnmill.contract.errors import InvalidPolicy
-from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
+from turnmill.contract.estimate import ENCODINGS, is_encoding
+from turnmill.contract.formats import Strict, is_newer, refuse_newer, stamp, unreadable
+from turnmill.contract.image_tokens import DEFAULT_FORMULA, FORMULAS
 from turnmill.contract.names import SUMMARIZER_NAME, TEMPLATE_NAME
-from turnmill.contract.quality_weights import QualityWeights
 from turnmill.contract.turns import explain
 
-__all__ = ["ENCODINGS", "MIN_ROOM_TOKENS", "OFFLINE", "Limits", "Policy", "StrategyName"]
+
+class QualityWeights(Strict):
+    """What the parts of the quality score weigh against each other; only their ratios matter.
+
+    Pair validity has no weight: a context a provider would refuse scores 0 whatever else is
+    right with it.
+
+    Attributes:
+        facts: facts of the covered turns that can still be read.
+        relevance: the same, for what the newest turns talk about.
+        freshness: newest turns kept word for word, of those the policy wants.
+        session: turns there are to each compaction; falls as a session thrashes.
+
+    Raises:
+        InvalidPolicy: a weight is negative or no number, or all are 0.
+    """
+
+    facts: float = Field(default=0.6, ge=0, allow_inf_nan=False)
+    relevance: float = Field(default=0.2, ge=0, allow_inf_nan=False)
+    freshness: float = Field(default=0.1, ge=0, allow_inf_nan=False)
+    session: float = Field(default=0.1, ge=0, allow_inf_nan=False)
+
+    if not TYPE_CHECKING:  # type checkers see the fields instead
+
+        def __init__(self, **fields: Any) -> None:
+            try:
+                super().__init__(**fields)
+            except ValidationError as error:
+                told = explain(error, names_are_content=False)
+                raise InvalidPolicy(f"quality_weights: {told}") from None
+
+    @model_validator(mode="after")
+    def _some_part_counts(self) -> Self:
+        if self.facts + self.relevance + self.freshness + self.session <= 0:
+            raise ValueError("one of facts, relevance, freshness, session must be above 0")
+        return self
+
 
 StrategyName = Literal["images", "elide", "iterations", "managed", "rolling", "window"]
 
@@ -46,7 +83,7 @@ _TARGET: Final = 0.5
 _SUMMARY: Final = 0.35
 
 
-class Policy(BaseModel):
+class Policy(Strict):
     """How far a session may grow, and what is done when it has grown.
 
     The ratios are shares of the *room*: ``max_tokens - reserved_tokens`` less system prompt and
@@ -114,10 +151,6 @@ class Policy(BaseModel):
     Raises:
         InvalidPolicy: names the field, or both fields of an impossible combination.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True
-    )
 
     max_tokens: int = Field(default=8192, ge=2 * MIN_ROOM_TOKENS)
     reserved_tokens: int = Field(default=0, ge=0)
@@ -344,3 +377,41 @@ def _no_field(name: str) -> str:
     close = get_close_matches(name, Policy.model_fields, n=1)
     meant = f"did you mean {close[0]}?" if close else f"fields are {', '.join(Policy.model_fields)}"
     return f"no field {name!r}; {meant}"
+
+
+def policy_body(policy: Policy) -> bytes:
+    """What ``stored_policy`` reads."""
+    return encode_json({**policy.model_dump(mode="json"), **stamp()})
+
+
+def stored_policy(body: bytes | str) -> Policy:
+    """The policy as this version knows it: without the fields and strategies of newer ones.
+
+    Raises:
+        NewerFormat: a newer version wrote it, and this one cannot follow it.
+        CorruptContext, InvalidPolicy: it is no policy.
+    """
+    what = "stored policy"
+    try:
+        fields = decode_json(body.encode() if isinstance(body, str) else body)
+    except ValueError:
+        raise InvalidPolicy(f"{what}: {len(body)} bytes that are not JSON") from None
+    if not isinstance(fields, dict):
+        raise InvalidPolicy(f"{what}: must be a JSON object, got {type(fields).__name__}")
+    refuse_newer(fields, what)
+    try:
+        return Policy(**_known(fields))
+    except InvalidPolicy as error:
+        if is_newer(fields):
+            raise unreadable(fields, what, str(error)) from None
+        raise
+
+
+def _known(fields: dict[str, Any]) -> dict[str, Any]:
+    known = {name: fields[name] for name in Policy.model_fields if name in fields}
+    if isinstance(weights := known.get("quality_weights"), dict):
+        names = QualityWeights.model_fields
+        known["quality_weights"] = {name: weights[name] for name in names if name in weights}
+    if isinstance(strategies := known.get("strategies"), list):
+        known["strategies"] = [each for each in strategies if each in get_args(StrategyName)]
+    return known

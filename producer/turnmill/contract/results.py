@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+import math
+from dataclasses import dataclass
+from typing import Literal
 
-from turnmill.contract.names import Seq, SessionId, Version
-
-__all__ = [
-    "Checkpoint",
-    "Forgotten",
-    "GroundedContext",
-    "GroundedMemory",
-    "ParkedSession",
-    "RollbackResult",
-    "SummarizationResult",
-    "TurnResult",
-]
-
-_VALUE = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+from turnmill.contract.context import Limits, Usage
+from turnmill.contract.correction import Correction
+from turnmill.contract.formats import Value
+from turnmill.contract.names import Namespace, Seq, SessionId, Version
+from turnmill.contract.policy import Policy
 
 
-class TurnResult(BaseModel):
+class TurnResult(Value):
     """What ``process_turn`` did.
 
     Attributes:
@@ -32,8 +25,6 @@ class TurnResult(BaseModel):
         token_count: of the context now; an upper bound until a worker has counted the turn.
     """
 
-    model_config = _VALUE
-
     seq: Seq
     grounding_used: tuple[str, ...]
     summarization_triggered: bool
@@ -42,7 +33,7 @@ class TurnResult(BaseModel):
     token_count: int
 
 
-class ParkedSession(BaseModel):
+class ParkedSession(Value):
     """A session whose compactions keep failing.
 
     Attributes:
@@ -52,8 +43,6 @@ class ParkedSession(BaseModel):
         tokens: of its context, as far as they are counted.
     """
 
-    model_config = _VALUE
-
     session: SessionId
     since_ms: int
     failures: int
@@ -61,7 +50,7 @@ class ParkedSession(BaseModel):
     tokens: int
 
 
-class GroundedMemory(BaseModel):
+class GroundedMemory(Value):
     """A memory found for a query.
 
     Attributes:
@@ -75,8 +64,6 @@ class GroundedMemory(BaseModel):
         relevance: 0..1, 1 being all that can be asked for.
     """
 
-    model_config = _VALUE
-
     id: str
     text: str
     kind: str
@@ -87,15 +74,13 @@ class GroundedMemory(BaseModel):
     relevance: float
 
 
-class GroundedContext(BaseModel):
+class GroundedContext(Value):
     """What the namespace remembers about a query.
 
     Attributes:
         memories: the most relevant first, at most ``k``.
         degraded: what could not be used for the answer, in words, or ``""``.
     """
-
-    model_config = _VALUE
 
     memories: tuple[GroundedMemory, ...] = ()
     degraded: str = ""
@@ -111,7 +96,7 @@ class GroundedContext(BaseModel):
         return "\n".join(f"- {memory.text}" for memory in self.memories)
 
 
-class SummarizationResult(BaseModel):
+class SummarizationResult(Value):
     """What a requested summarization did.
 
     Attributes:
@@ -122,8 +107,6 @@ class SummarizationResult(BaseModel):
         reason: why nothing was done, or ``""``.
     """
 
-    model_config = _VALUE
-
     tokens_before: int
     tokens_after: int
     turns_summarized: int
@@ -132,7 +115,7 @@ class SummarizationResult(BaseModel):
     reason: str = ""
 
 
-class Checkpoint(BaseModel):
+class Checkpoint(Value):
     """A state of a session that a rollback can restore.
 
     Attributes:
@@ -144,8 +127,6 @@ class Checkpoint(BaseModel):
         automatic: made by ``Policy.checkpoint_interval``.
     """
 
-    model_config = _VALUE
-
     id: str
     seq: Seq
     version: Version
@@ -154,7 +135,7 @@ class Checkpoint(BaseModel):
     automatic: bool
 
 
-class RollbackResult(BaseModel):
+class RollbackResult(Value):
     """What a rollback restored.
 
     Attributes:
@@ -164,15 +145,13 @@ class RollbackResult(BaseModel):
         turns_lost: turns taken out of the session; the archive keeps them, marked.
     """
 
-    model_config = _VALUE
-
     restored: str
     seq: Seq
     version: Version
     turns_lost: int
 
 
-class Forgotten(BaseModel):
+class Forgotten(Value):
     """What forgetting removed; true when there was such a session.
 
     Attributes:
@@ -180,10 +159,129 @@ class Forgotten(BaseModel):
         keys_left: how many of the session's keys are still in Redis.
     """
 
-    model_config = _VALUE
-
     existed: bool
     keys_left: int
 
     def __bool__(self) -> bool:
         return self.existed
+
+
+Waits = Literal["turn", "model", "batch"]
+"""What a summary waits for; see ``Wait``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """What keeps a session from being compacted though it is due.
+
+    Attributes:
+        on: ``turn`` - its turn in the queue ``summarize``: other sessions come first; ``model`` -
+            its models fail for now, and it is deferred until it is due; ``batch`` - the answer,
+            which is looked for when it is due; ``worker`` - a worker is compacting it.
+        for_s: seconds since it began to wait for its summary, whatever it waits for now; or None.
+        failed: why its models wrote nothing when they were asked last; see ``Compaction.failed``.
+        tries: how often it was deferred since its last commit.
+    """
+
+    on: Waits | Literal["worker"]
+    for_s: float | None
+    failed: tuple[str, ...] = ()
+    tries: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextInfo:
+    """The state of a session in numbers, without its content.
+
+    Attributes:
+        session, namespace: whose it is.
+        version, watermark, last_seq: as in ``Context``.
+        counted_seq: highest seq a worker has counted.
+        usage: tokens by part; the system prompt's with the tools'.
+        tools_tokens: of the tools' schemas.
+        correction: the provider's tokens for one counted, which ``usage`` is corrected by; its
+            ``error`` is known once the agent told of usage.
+        basis: what they were counted with, such as ``o200k_base/2/gpt-4o``, or
+            ``heuristic/…`` where a worker had no vocabulary; ``""`` before the first count.
+        limits: the session's absolute limits.
+        policy: as stored, or the default.
+        pending_bytes: bytes of JSON in turns no worker has counted yet, images left out.
+        total_messages: messages in the context without projection; the system prompt counts,
+            stubs for calls that were never answered do not.
+        turns_in_log: turns not yet covered.
+        turns_covered: turns that left the log and are not in the archive yet.
+        compactions: commits ever made.
+        interactions: user requests after the watermark, each with what follows it.
+        images: images shown after the watermark.
+        history_tokens: of every turn counted since the session began or was cleared.
+        quality: the score of the last compaction, 0..1, or None before the first.
+        settings: raised by one with every change of policy, system prompt or tools.
+        policy_name: of the namespace's policy it follows, or ``""``.
+        pending_for_s: seconds its turns have waited to be counted, or None while none need be.
+        due_in_s: seconds until a compaction is due, negative when overdue, or None.
+        failures: compactions that failed in a row since the last commit.
+        parked_for_s: seconds since it was parked, or None.
+        wait: what keeps it from being compacted now though it is due, or None.
+    """
+
+    session: SessionId
+    namespace: Namespace
+    version: Version
+    watermark: Seq
+    last_seq: Seq
+    counted_seq: Seq
+    usage: Usage
+    tools_tokens: int
+    correction: Correction
+    basis: str
+    limits: Limits
+    policy: Policy
+    pending_bytes: int
+    total_messages: int
+    turns_in_log: int
+    turns_covered: int
+    compactions: int
+    interactions: int
+    images: int
+    history_tokens: int
+    quality: float | None
+    settings: int
+    policy_name: str
+    pending_for_s: float | None
+    due_in_s: float | None
+    failures: int
+    parked_for_s: float | None
+    wait: Wait | None
+
+    @property
+    def under_limit(self) -> bool:
+        """Whether a read needs no projection."""
+        return self.usage.total <= self.limits.hard
+
+    @property
+    def estimated_tokens(self) -> int:
+        """Tokens of the whole context without projection: as counted, else ⌈characters / 3.5⌉."""
+        pending = self.correction.corrected(math.ceil(self.pending_bytes / 3.5))
+        return self.usage.total - self.usage.pending + pending
+
+    # As specification 001 names them.
+
+    @property
+    def total_tokens(self) -> int:
+        """Tokens of the whole context."""
+        return self.usage.total
+
+    @property
+    def system_prompt_tokens(self) -> int:
+        """Tokens of the system prompt."""
+        return self.usage.system - self.tools_tokens
+
+    @property
+    def conversation_tokens(self) -> int:
+        """Tokens of everything besides the system prompt and the tools."""
+        return self.usage.total - self.usage.system
+
+    @property
+    def conversation_interactions(self) -> int:
+        """User requests kept word for word."""
+        return self.interactions

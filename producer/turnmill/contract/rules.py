@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
-from pydantic import BaseModel, ConfigDict
-
-from turnmill.contract.authors import own_words
 from turnmill.contract.codec import decode_json
+from turnmill.contract.formats import Kept
+from turnmill.contract.marks import own_words
 from turnmill.contract.names import Seq
-
-__all__ = [
-    "INSTRUCTS",
-    "REVOKES",
-    "UNMARKED",
-    "Mark",
-    "MarkedTurn",
-    "Rule",
-    "Said",
-    "mark_of",
-    "rule_id",
-    "with_marked",
-]
 
 INSTRUCTS: Final = "instructs"
 """Key of a turn's metadata: its whole text is a rule."""
@@ -31,7 +17,7 @@ REVOKES: Final = "revokes"
 """Key of a turn's metadata: the rule of this id ends."""
 
 
-class Rule(BaseModel):
+class Rule(Kept):
     """A standing instruction, prohibition, preference or limit of the user.
 
     Attributes:
@@ -40,10 +26,6 @@ class Rule(BaseModel):
         text: as the user wrote it.
         revised: the turn of a later condition that changes it, if there is one.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(
-        frozen=True, extra="allow", hide_input_in_errors=True
-    )
 
     seq: Seq
     place: int = 1

@@ -22,12 +22,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from turnmill.contract.errors import ScriptContract
 from turnmill.contract.keys import KEY_GROUPS
-
-__all__ = ["Script", "load_script", "source_of"]
 
 _HEADER = re.compile(r"^-- (KEYS|ARGV|full|returns): *(.*)$", re.MULTILINE)
 _NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
@@ -170,3 +168,22 @@ def _locals(name: str, keys: list[str], args: list[str], rest: str | None) -> li
         given = f"for at = {len(args) + 1}, #ARGV do {rest}[#{rest} + 1] = ARGV[at] end"
         lines.append(f"local {rest} = {{}}; {given}")
     return lines
+
+
+class Call(NamedTuple):
+    """One script call: ``EVALSHA script.sha *words``."""
+
+    script: Script
+    words: list[str | bytes | int]
+
+
+Command = tuple[str | bytes | int, ...]
+"""A plain Redis command."""
+
+
+def evals(calls: Sequence[Call], *, with_source: bool) -> list[Command]:
+    """Calls of one script as commands; the first may take the script's source along."""
+    commands: list[Command] = [("EVALSHA", call.script.sha, *call.words) for call in calls]
+    if with_source:
+        commands[0] = ("EVAL", calls[0].script.source, *calls[0].words)
+    return commands

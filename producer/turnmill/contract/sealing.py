@@ -17,19 +17,6 @@ from typing import Any, Final
 
 from turnmill.contract.errors import CannotDecrypt
 
-__all__ = [
-    "MARK",
-    "Cipher",
-    "Digest",
-    "Secret",
-    "check_plain",
-    "opened",
-    "place_of",
-    "seal",
-    "sealed",
-    "text_of",
-]
-
 MARK: Final = b"\xf5\x01sealed1:"
 """Begins with a byte that no UTF-8 has, and so no text of a conversation."""
 

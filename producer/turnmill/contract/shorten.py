@@ -11,9 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.token_counters import CountMessages
-
-__all__ = ["IMAGE_REMOVED", "shorten"]
+from turnmill.contract.estimate import CountMessages
 
 IMAGE_REMOVED = "[Image removed to save context]"
 """The text that replaces an image."""

@@ -25,10 +25,7 @@ from typing import Any, Final
 
 from turnmill.contract.codec import decode_json, encode_json, is_deep
 from turnmill.contract.errors import InvalidInput
-from turnmill.contract.estimate import bound_tokens
-from turnmill.contract.token_counters import CountText
-
-__all__ = ["MAX_TOOLS_BYTES", "Tools", "bound_tools", "count_tools", "tools_body"]
+from turnmill.contract.estimate import CountText, bound_tokens
 
 Tools = Sequence[Mapping[str, Any]]
 """Schemas as a request has them: OpenAI's of both APIs, or Anthropic's."""

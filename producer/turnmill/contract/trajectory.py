@@ -11,22 +11,18 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticSerializationError
 
 from turnmill.contract.context import JsonMessage, StoredContext
+from turnmill.contract.formats import Value
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.names import Namespace, Seq, SessionId
-
-__all__ = ["CommittedContext", "LostTurns", "Trajectory", "TrajectoryTurn", "TurnState"]
-
-_VALUE = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
 TurnState = Literal["kept", "rolled-back", "cleared"]
 """Whether a turn is part of the conversation, or was set aside by a rollback or by ``clear``."""
 
 
-class TrajectoryTurn(BaseModel):
+class TrajectoryTurn(Value):
     """One turn as it was pushed.
 
     Attributes:
@@ -36,8 +32,6 @@ class TrajectoryTurn(BaseModel):
         tokens: exact, of the turn as it was read last, or None when no worker has counted it.
         state: ``kept``, or how it left the conversation.
     """
-
-    model_config = _VALUE
 
     seq: Seq
     messages: tuple[JsonMessage, ...]
@@ -50,7 +44,7 @@ class TrajectoryTurn(BaseModel):
     state: TurnState = "kept"
 
 
-class CommittedContext(BaseModel):
+class CommittedContext(Value):
     """One compaction and the context it committed.
 
     Attributes:
@@ -59,14 +53,12 @@ class CommittedContext(BaseModel):
         context: what it wrote: everything a read at that version had beside its tail.
     """
 
-    model_config = _VALUE
-
     at_ms: int
     record: Compaction
     context: StoredContext
 
 
-class LostTurns(BaseModel):
+class LostTurns(Value):
     """What the archive keeps of a state that Redis lost when it returned to an earlier one.
 
     Attributes:
@@ -75,8 +67,6 @@ class LostTurns(BaseModel):
         first_seq, last_seq: of the turns; 0 when there are none.
         compactions: how many commits.
     """
-
-    model_config = _VALUE
 
     branch: int
     turns: int
@@ -95,7 +85,7 @@ class LostTurns(BaseModel):
         )
 
 
-class Trajectory(BaseModel):
+class Trajectory(Value):
     """A session from its first turn to its last, complete whatever was compacted.
 
     Attributes:
@@ -109,8 +99,6 @@ class Trajectory(BaseModel):
         context: the messages the agent reads now.
         lost: what Redis lost and the archive keeps; no part of the session.
     """
-
-    model_config = _VALUE
 
     session: SessionId
     namespace: Namespace

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -28,21 +28,36 @@ from pydantic_core import PydanticSerializationError
 from turnmill.contract.codec import MAX_DEPTH, encode_json, is_deep
 from turnmill.contract.errors import InvalidTurn, TurnTooLarge
 from turnmill.contract.formats import stamp
-from turnmill.contract.images.token_cost import is_base64
-from turnmill.contract.part_types import known_type
+from turnmill.contract.image_tokens import is_base64
 
-__all__ = [
-    "DEFAULT_MAX_TURN_BYTES",
-    "ROLES",
-    "Function",
-    "Message",
-    "Part",
-    "ToolCall",
-    "Turn",
-    "TurnLike",
-    "encode_turn",
-    "to_turn",
-]
+_KNOWN: Final = frozenset(
+    {
+        *("text", "image_url", "input_audio", "file", "refusal"),
+        *("image", "document", "search_result", "container_upload", "input_image", "input_file"),
+    }
+)
+"""Those of the chat API, and what other dialects show by a reference only."""
+
+_TYPE = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+
+def unreadable(kind: object, known: Iterable[str]) -> str:
+    """What is wrong with a part of this type; names it if it looks like a type, and not content."""
+    named = isinstance(kind, str) and _TYPE.fullmatch(kind)
+    said = f"type {kind}" if named else "another type"
+    return f"a part of {said} cannot be read; known are {', '.join(sorted(known))}"
+
+
+def known_type(kind: str) -> str:
+    """The type, if a part may have it.
+
+    Raises:
+        ValueError: nobody here can read such a part.
+    """
+    if kind not in _KNOWN:
+        raise ValueError(unreadable(kind, _KNOWN))
+    return kind
+
 
 DEFAULT_MAX_TURN_BYTES = 1024 * 1024
 ROLES = ("system", "developer", "user", "assistant", "tool")

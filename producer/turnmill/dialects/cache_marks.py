@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from turnmill.contract.context import JsonMessage
 
-__all__ = ["KEPT", "marked", "marked_text", "unmarked", "with_last_marks"]
-
 KEPT: Final = 2
 """Marks that messages keep: the newest writes the cache, the one before found what was written.
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final, cast, get_args
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidInput
-from turnmill.dialects.native import Converted, Dialect, without_native
-from turnmill.dialects.types import (
+from turnmill.contract.turns import Message, Turn, TurnLike
+from turnmill.dialects.native import (
     ANTHROPIC_BLOCKS,
     ANTHROPIC_SHOWN,
     RESPONSES_ITEMS,
     RESPONSES_PARTS,
+    Converted,
+    Dialect,
+    without_native,
 )
-
-__all__ = ["DIALECTS", "from_chat", "in_chat"]
 
 DIALECTS: Final[tuple[str, ...]] = get_args(Dialect)
 
@@ -30,16 +31,16 @@ def in_chat(messages: Sequence[Any]) -> tuple[Dialect | None, Sequence[Any]]:
     """
     dialect = _seen(messages)
     if dialect == "anthropic":
-        from turnmill.dialects import anthropic_in  # noqa: PLC0415 - few sessions need it
+        from turnmill.dialects import anthropic  # noqa: PLC0415 - few sessions need it
 
         found: list[JsonMessage] = []
         for at, message in enumerate(messages):
-            found += anthropic_in.to_chat(message, f"messages[{at}]")
+            found += anthropic.to_chat(message, f"messages[{at}]")
         return dialect, found
     if dialect == "responses":
-        from turnmill.dialects import responses_in  # noqa: PLC0415 - few sessions need it
+        from turnmill.dialects import responses  # noqa: PLC0415 - few sessions need it
 
-        return dialect, responses_in.to_chat(messages)
+        return dialect, responses.to_chat(messages)
     return None, messages
 
 
@@ -68,13 +69,13 @@ def from_chat(messages: Sequence[JsonMessage], dialect: str, head: int | None = 
         InvalidInput: there is no such dialect.
     """
     if dialect == "anthropic":
-        from turnmill.dialects import anthropic_out  # noqa: PLC0415 - few sessions need it
+        from turnmill.dialects import anthropic  # noqa: PLC0415 - few sessions need it
 
-        return anthropic_out.from_chat(messages, head)
+        return anthropic.from_chat(messages, head)
     if dialect == "responses":
-        from turnmill.dialects import responses_out  # noqa: PLC0415 - few sessions need it
+        from turnmill.dialects import responses  # noqa: PLC0415 - few sessions need it
 
-        return responses_out.from_chat(messages)
+        return responses.from_chat(messages)
     if dialect != "chat":
         raise InvalidInput(f"dialect: got {dialect!r}; allowed are {', '.join(DIALECTS)}")
     left_out = {
@@ -101,3 +102,52 @@ def _chat(message: JsonMessage) -> JsonMessage:
         for part in _parts(message)
     ]
     return {**message, "content": parts}
+
+
+def turn_in_chat(value: Any) -> tuple[Dialect | None, TurnLike]:
+    """The turn in chat's shape, and the dialect it was in; None where nothing tells.
+
+    Raises:
+        InvalidTurn: a part is of no known type; names it.
+    """
+    value = _plain(value)
+    messages, dialect = _messages(value)
+    if messages is None:
+        return None, value
+    seen, found = in_chat(list(map(_plain, messages)))
+    dialect = seen or dialect
+    if isinstance(value, dict) and "messages" in value:
+        return dialect, {**value, "messages": found}
+    # One alone stays a message: then errors say where in a turn it is.
+    alone = found[0] if len(found) == 1 and isinstance(found[0], dict) else found
+    return dialect, cast("TurnLike", alone)  # to_turn checks what they are
+
+
+def _messages(value: Any) -> tuple[Sequence[Any] | None, Dialect | None]:
+    """The messages or items in what was pushed, and the dialect if it is a model's answer."""
+    found: tuple[Sequence[Any] | None, Dialect | None] = None, None
+    match value:
+        case {"messages": [*messages]}:
+            found = messages, None
+        case {"object": "response", "output": [*items]}:
+            found = items, "responses"
+        case {"object": "chat.completion", "choices": [{"message": dict(message)}, *_]}:
+            found = [message], None
+        case {"type": "message", "role": str(role), "content": [*blocks], "stop_reason": _}:
+            found = [{"role": role, "content": blocks}], "anthropic"
+        case dict() if "messages" not in value:
+            found = [value], None
+        case [_, *_]:
+            found = value, None
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """A mapping in place of an object of a provider's package; all else as it is."""
+    if isinstance(value, Turn | Message | Mapping | Sequence):
+        return value if not isinstance(value, Mapping) or type(value) is dict else dict(value)
+    to_dict = getattr(value, "to_dict", None) or getattr(value, "model_dump", None)
+    if not callable(to_dict):
+        return value
+    found = to_dict(mode="json")
+    return found if isinstance(found, dict) else value

@@ -7,9 +7,7 @@ from typing import Any, Final
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import violations as of_chat
-from turnmill.dialects.types import RESPONSES_CALLS
-
-__all__ = ["violations"]
+from turnmill.dialects.native import RESPONSES_CALLS
 
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 

@@ -9,8 +9,6 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["Reply", "chat", "embeddings", "failure", "models", "responses"]
-
 DIMENSIONS: Final = 64
 _CREATED: Final = 1_700_000_000
 """A fixed time: answers are the same in every run."""

@@ -15,8 +15,6 @@ from turnmill.testing.faults import STATUS, Fault
 from turnmill.testing.model import write
 from turnmill.testing.recording import Recorded
 
-__all__ = ["BatchFault", "Batches", "answered"]
-
 BatchFault = Literal["ok", "failed", "expired", "cancelled", "no-output", "garbage"] | Fault
 """How one batch ends: with this status, without an output file, with an unreadable one, or with
 each of its requests answered by this fault."""

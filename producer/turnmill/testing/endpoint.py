@@ -20,8 +20,6 @@ from turnmill.testing.batch_api import Batches, BatchFault, answered
 from turnmill.testing.faults import STATUS, Fault, Faults
 from turnmill.testing.recording import Load, Recorded, uploaded
 
-__all__ = ["FakeEndpoint"]
-
 _MODEL_PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/embeddings")
 _CHARS_PER_TOKEN = 4
 _DRIP_S = 0.1

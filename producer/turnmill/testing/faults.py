@@ -8,8 +8,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, get_args
 
-__all__ = ["FAULTS", "STATUS", "Fault", "Faults"]
-
 Fault = Literal[
     "ok",
     "400",

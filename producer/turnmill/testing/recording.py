@@ -12,8 +12,6 @@ from typing import Any
 
 from turnmill.testing.faults import Fault
 
-__all__ = ["Load", "Recorded", "uploaded"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:

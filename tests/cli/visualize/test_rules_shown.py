@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.cli.visualize.test_page import compacted, words
+from turnmill.contract.context import OpenRequest
 from turnmill.contract.names import Seq
-from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Rule
 from turnmill_cli.visualize import page
 

@@ -19,14 +19,13 @@ from google.adk.runners import Runner
 from google.genai import types
 from openai import AsyncOpenAI
 
-from tests.integrations.scripted import Said, serving
+from tests.integrations.scripted import PROMPT, Said, lying, serving
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import violations
 from turnmill.integrations.google_adk import ContextPlugin, TurnmillSessionService
 from turnmill_worker.tokens import count_request, counter_for
 
 APP, USER, SESSION = "harbour", "anna@example.org", "s 1"
-PROMPT = "You are a harbour clerk."
 _SHIP = re.compile(r"Question \d+: where is ship (S\d+)\?")
 
 
@@ -86,7 +85,7 @@ def text(message: JsonMessage) -> str:
 
 def find_ship(ship: str) -> str:
     """Where a ship lies."""
-    return f"pier {int(ship[1:]) % 9} with {ship}: " + "crate of herring, " * 15
+    return lying(ship)
 
 
 def find_owner(ship: str) -> dict[str, Any]:
@@ -135,11 +134,6 @@ class Office:
         session = await self.service.get_session(app_name=APP, user_id=USER, session_id=SESSION)
         assert session is not None
         return session.events
-
-
-def question(number: int) -> str:
-    """One about a ship."""
-    return f"Question {number}: where is ship S{number * 71}?"
 
 
 def assert_legal(shown: Sequence[Sequence[JsonMessage]], hard: int) -> None:

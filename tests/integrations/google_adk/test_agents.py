@@ -25,10 +25,9 @@ from tests.integrations.google_adk.clerk import (
     find_owner,
     find_ship,
     model,
-    question,
     text,
 )
-from tests.integrations.scripted import Said
+from tests.integrations.scripted import Said, question
 from tests.specifications.agents import settled
 from turnmill import ContextClient
 from turnmill.contract.context import JsonMessage

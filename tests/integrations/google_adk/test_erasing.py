@@ -15,9 +15,9 @@ from google.genai import types
 from tests.integrations.google_adk.clerk import APP, SESSION, USER
 from tests.plain_cipher import cipher
 from turnmill import AsyncContextClient, ContextClient, Policy, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.integrations.google_adk import TurnmillSessionService
 
 

@@ -8,8 +8,8 @@ pytest.importorskip("google.adk")
 
 from tests.integrations.running import EXAMPLES, block, run
 from tests.integrations.scripted import Said, serving
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.context import JsonMessage
-from turnmill.embedded_redis import EmbeddedRedis
 
 
 def answer(messages: list[JsonMessage]) -> Said:

@@ -11,7 +11,7 @@ from google.adk.flows.llm_flows.contents import _present_other_agent_message
 from google.genai import types
 
 from turnmill.integrations.google_adk.messages import to_chat
-from turnmill.integrations.google_adk.restoring import is_legal, restore
+from turnmill.integrations.google_adk.plugin import is_legal, restore
 
 
 def thought_event() -> Event:

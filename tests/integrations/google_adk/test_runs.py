@@ -15,21 +15,20 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 
 from tests.integrations.google_adk.clerk import (
     APP,
-    PROMPT,
     SESSION,
     USER,
     ClerkEndpoint,
     Office,
     assert_legal,
     clerk,
-    question,
     text,
 )
 from tests.integrations.google_adk.conftest import POLICY
+from tests.integrations.scripted import PROMPT, question
 from tests.processes import wait_until
 from tests.specifications.agents import settled
 from turnmill import AsyncContextClient, ContextClient, StoreUnavailable
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.integrations.google_adk import TurnmillSessionService
 
 

@@ -12,7 +12,7 @@ from openai import AsyncOpenAI
 from tests.integrations.openai_agents.scripted import ScriptedResponses
 from tests.processes import WorkerProcess
 from turnmill import AsyncContextClient
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 
 @pytest.fixture(scope="module")

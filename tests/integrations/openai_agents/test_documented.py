@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.integrations.openai_agents.scripted import ScriptedResponses, call, message
 from tests.integrations.running import EXAMPLES, block, run
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 QUIET = {"OPENAI_AGENTS_DISABLE_TRACING": "1"}
 

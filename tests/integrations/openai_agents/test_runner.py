@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agents import Agent, OpenAIResponsesModel, RunConfig, Runner, RunState, function_tool, handoff
 from agents.extensions.handoff_filters import remove_all_tools
+from agents.mcp import MCPServerStdio
 
+from tests.integrations import harbour_server
 from tests.integrations.openai_agents.scripted import ScriptedResponses, call, message, reasoning
 from tests.processes import wait_until
 from turnmill import AsyncContextClient, ContextClient, Policy
-from turnmill.contract.token_counters import Counter
+from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.contract.estimate import Counter
 from turnmill.dialects.convert import in_chat
 from turnmill.dialects.legality import violations
-from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.integrations.openai_agents import TurnmillSession
 from turnmill_worker.tokens import counter_for
 
@@ -230,3 +233,20 @@ async def test_a_run_goes_on_while_redis_is_away_and_pushes_later(
     assert questions == ["Question 0", "Question 1", "Question 2"]
     assert len(found) == 6
     assert [len(items) for items in endpoint.inputs] == [1, 3, 5]
+
+
+async def test_tools_of_mcp_servers_count(
+    endpoint: ScriptedResponses, model: OpenAIResponsesModel, client: AsyncContextClient
+) -> None:
+    session = TurnmillSession("s", client=client)
+    config = RunConfig(call_model_input_filter=session.call_model_input_filter)
+    endpoint.outputs.append([message("Fine.")])
+    params: Any = {"command": sys.executable, "args": [harbour_server.__file__]}
+
+    async with MCPServerStdio(params, client_session_timeout_seconds=60) as harbour:
+        agent = Agent(name="Clerk", model=model, mcp_servers=[harbour])
+        await Runner.run(agent, "Look.", session=session, run_config=config)
+
+    assert [tool["name"] for tool in endpoint.requests[-1].body["tools"]] == ["find_owner"]
+    assert (await client.info("s")).tools_tokens > 20
+    assert session.counts.unfiltered == 0

@@ -8,7 +8,7 @@ import pytest
 
 from tests.integrations.theirs.runner import FRAMEWORKS, run, sources, table_of
 from tests.processes import WorkerProcess
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 pytestmark = [pytest.mark.worker, pytest.mark.slow]
 

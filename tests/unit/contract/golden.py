@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from turnmill import Policy, StoredContext, Turn
-from turnmill.commands.pushing import Pushing
-from turnmill.contract.context import Elision, PinnedTurn, Receipt, SummaryEvent
+from turnmill.client.commands import Commands as Pushing
+from turnmill.client.requests import ask
+from turnmill.contract.context import Elision, OpenRequest, PinnedTurn, Receipt, SummaryEvent
 from turnmill.contract.job_outcomes import Compaction, Outcome
 from turnmill.contract.jobs import FORCE
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
-from turnmill.contract.open_requests import OpenRequest
+from turnmill.contract.policy import policy_body
 from turnmill.contract.rules import Rule
-from turnmill.contract.stored_policy import policy_body
 from turnmill.contract.turns import encode_turn
-from turnmill.requests import ask
 from turnmill_worker.reading.digest import Digest, Known
 from turnmill_worker.reading.passages import Passage, Reading
 from turnmill_worker.reading.readings import Readings

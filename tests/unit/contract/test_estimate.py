@@ -16,7 +16,7 @@ from tests.realdata import names, requires_data, sessions
 from turnmill import InvalidInput, Usage
 from turnmill.contract.correction import Correction, Told, input_tokens
 from turnmill.contract.estimate import bound_tokens, bound_turn
-from turnmill.contract.images.token_cost import FORMULAS
+from turnmill.contract.image_tokens import FORMULAS
 from turnmill.contract.tools import bound_tools, count_tools, tools_body
 from turnmill_worker.tokens import count_request, counter_for
 

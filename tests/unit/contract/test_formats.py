@@ -19,7 +19,7 @@ from turnmill import (
 from turnmill.contract.formats import FORMAT
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.log_entry import LogEntry
-from turnmill.contract.stored_policy import policy_body, stored_policy
+from turnmill.contract.policy import policy_body, stored_policy
 from turnmill_worker.ports.batches import AwaitedSummary
 from turnmill_worker.store.kept_beside import decoded
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.contract.golden import FOLDER, OLDER, golden
 from turnmill import StoredContext
 from turnmill.contract.job_outcomes import Compaction
-from turnmill.contract.stored_policy import policy_body, stored_policy
+from turnmill.contract.policy import policy_body, stored_policy
 from turnmill_worker.reading.digest import Digest, Known
 from turnmill_worker.store.kept_beside import decoded, encoded
 

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from tests.effort import least_cpu_s
 from tests.realdata import DATA_DIR, requires_data, sessions
 from turnmill.contract.codec import decode_json
-from turnmill.contract.images.references import UNAVAILABLE, blobs_of, join_images, split_images
-from turnmill.contract.images.size import dimensions
-from turnmill.contract.images.token_cost import (
+from turnmill.contract.image_tokens import (
     FORMULAS,
     ImageFormula,
     ImageRef,
+    dimensions,
     image_tokens,
 )
+from turnmill.contract.images import UNAVAILABLE, blobs_of, join_images, split_images
 from turnmill.contract.shorten import IMAGE_REMOVED, shorten
 from turnmill.contract.turns import Turn, encode_turn, to_turn
 

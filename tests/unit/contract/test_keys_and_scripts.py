@@ -16,13 +16,13 @@ from turnmill import InvalidName, ScriptContract, lua
 from turnmill.contract.keys import (
     AskKeys,
     EndpointKeys,
+    RegistryKeys,
     SessionKeys,
     WaitingKeys,
     session_keys,
     shard_of,
 )
 from turnmill.contract.names import Namespace, SessionId, namespace, session_id
-from turnmill.contract.registry import RegistryKeys
 from turnmill.contract.scripts import Script, load_script
 from turnmill_worker.store import lua as worker_lua
 from turnmill_worker.store.sweep_lease import SweepKeys

@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.memories_message import (
-    memories_message,
-)
 from turnmill.contract.names import SessionId
+from turnmill.contract.render import memories_message
 from turnmill.contract.results import GroundedMemory
-from turnmill.read_reply import bound
+from turnmill.read.view import bound
 from turnmill.recall import Recall, answered, asked
 from turnmill_worker.tokens import count_message, counter_for
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.plain_cipher import cipher
 from turnmill import InvalidTurn, TurnTooLarge
-from turnmill.commands import Commands
+from turnmill.client.commands import Commands
 from turnmill.contract.context import StoredContext
 from turnmill.contract.errors import CannotDecrypt
 from turnmill.contract.formats import readable

@@ -16,9 +16,8 @@ from tests.dialects import anthropic_turns, responses_turns
 from turnmill.contract.errors import InvalidTurn
 from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.dialects.cache_marks import with_last_marks
-from turnmill.dialects.convert import DIALECTS, from_chat
+from turnmill.dialects.convert import DIALECTS, from_chat, turn_in_chat
 from turnmill.dialects.legality import violations
-from turnmill.dialects.turns import turn_in_chat
 
 Json = dict[str, Any]
 ANTHROPIC: TypeAdapter[Any] = TypeAdapter(list[MessageParam])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.effort import assert_linear
 from turnmill.contract.context import JsonMessage, StoredContext
-from turnmill.contract.memories_message import is_memories
+from turnmill.contract.marks import is_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.plan import SummaryRequest

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from turnmill.contract.context import OpenRequest
 from turnmill.contract.names import Seq
-from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.render import requests_message
 from turnmill_worker.reading.readings import Readings
 from turnmill_worker.reading.requests import (

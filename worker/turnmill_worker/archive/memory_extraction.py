@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from turnmill.contract.authors import author
 from turnmill.contract.codec import decode_json
-from turnmill.contract.memories_message import RECALLED, is_memories
+from turnmill.contract.marks import author, is_memories
+from turnmill.contract.render import RECALLED
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Memory
 from turnmill_worker.ports.values import SessionRef
 

@@ -8,8 +8,8 @@ from typing import Any
 from celery import Celery
 from kombu.exceptions import OperationalError
 
+from turnmill.connection.transport import is_full
 from turnmill.contract import jobs
-from turnmill.transport import is_full
 from turnmill_worker.ports.values import SessionRef
 
 __all__ = ["CeleryHints"]

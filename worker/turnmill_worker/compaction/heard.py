@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from turnmill.contract.authors import author
-from turnmill.contract.context import JsonMessage
+from turnmill.contract.context import JsonMessage, OpenRequest
+from turnmill.contract.estimate import Counter
+from turnmill.contract.marks import author
 from turnmill.contract.names import Seq
-from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.render import rules_message
 from turnmill.contract.rules import Rule
-from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.reading.digest import Digest
 from turnmill_worker.reading.passages import Reading

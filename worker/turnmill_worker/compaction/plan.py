@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from turnmill.contract.context import JsonMessage, Receipt, StoredContext, SummaryEvent
+from turnmill.contract.context import JsonMessage, OpenRequest, Receipt, StoredContext, SummaryEvent
 from turnmill.contract.names import Seq
-from turnmill.contract.open_requests import OpenRequest
 from turnmill.contract.rules import Rule
 from turnmill_worker.compaction.cut import Group
 from turnmill_worker.compaction.snapshot import Snapshot

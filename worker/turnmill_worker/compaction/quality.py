@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from turnmill.contract.authors import text_in
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import CallTracker, violations
-from turnmill.contract.quality_weights import QualityWeights
+from turnmill.contract.marks import text_in
+from turnmill.contract.policy import QualityWeights
 from turnmill_worker.reading.digest import Digest
 from turnmill_worker.reading.score import kept, lines_of, stale
 

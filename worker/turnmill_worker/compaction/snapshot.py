@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from turnmill.contract.context import Elision, JsonMessage, StoredContext, Usage
+from turnmill.contract.context import Elision, JsonMessage, Limits, StoredContext, Usage
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
-from turnmill.contract.policy import Limits, Policy
+from turnmill.contract.policy import Policy
 from turnmill.contract.rules import UNMARKED, Mark
 from turnmill_worker.compaction.tally import Tally, exceeded, images, interactions
 from turnmill_worker.reading.digest import NOTHING_KNOWN, Known

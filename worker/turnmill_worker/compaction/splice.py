@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from turnmill.contract.context import PinnedTurn, StoredContext
+from turnmill.contract.estimate import Counter
 from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.marks import quoted_lines
 from turnmill.contract.names import Version
 from turnmill.contract.render import render_head
-from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text
 from turnmill_worker.errors import SummaryRejected
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.memories_message import is_memories
+from turnmill.contract.marks import is_memories
 from turnmill.contract.policy import Policy
 
 __all__ = [

@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from turnmill.contract.context import SummaryEvent
-from turnmill.contract.token_counters import Counter
+from turnmill.contract.estimate import Counter
 from turnmill_worker.compaction.heard import heard_in
 from turnmill_worker.compaction.plan import Plan, SummaryRequest
 from turnmill_worker.compaction.snapshot import Snapshot

@@ -14,8 +14,8 @@ from typing import Literal
 import structlog
 
 from turnmill.contract.errors import Transient, TurnmillError
+from turnmill.contract.estimate import Counter
 from turnmill.contract.job_outcomes import Outcome
-from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.with_digest import with_digest

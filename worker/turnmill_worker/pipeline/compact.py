@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from turnmill.contract.errors import Transient
+from turnmill.contract.estimate import Counters
 from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.policy import OFFLINE
 from turnmill.contract.results import SummarizationResult
-from turnmill.contract.token_counters import Counters
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.pipeline.batch import Batches, BatchWriter, NoBatches
 from turnmill_worker.pipeline.decide import Skip, decide

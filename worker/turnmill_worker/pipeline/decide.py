@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from turnmill.contract.context import Usage
-from turnmill.contract.encodings import file_of
-from turnmill.contract.policy import Limits, Policy
+from turnmill.contract.context import Limits, Usage
+from turnmill.contract.estimate import file_of
+from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.tally import counts_more_than_tokens
 from turnmill_worker.ports.values import Look
 

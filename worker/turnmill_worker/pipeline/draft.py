@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from turnmill.contract.context import StoredContext
+from turnmill.contract.estimate import Counter
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.render import render_head
-from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.heard import heard_in
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.quality import Quality, Scorer

@@ -8,14 +8,13 @@ from functools import lru_cache
 from typing import Self
 
 from turnmill.contract import jobs
-from turnmill.contract.context import Usage
+from turnmill.contract.context import Limits, Usage
 from turnmill.contract.correction import Correction
+from turnmill.contract.estimate import Counter
 from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.keys import shard_of
 from turnmill.contract.legality import CallTracker
-from turnmill.contract.policy import Limits
 from turnmill.contract.render import render_head, system_message
-from turnmill.contract.token_counters import Counter
 from turnmill.contract.tools import count_tools
 from turnmill_worker.compaction.tally import Tally, exceeded, images, interactions
 from turnmill_worker.pipeline.batch import Batches, NoBatches

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from turnmill.contract import jobs
 from turnmill.contract.errors import Transient
-from turnmill.contract.info import Waits
+from turnmill.contract.estimate import Counter, Counters
 from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.policy import Policy
-from turnmill.contract.token_counters import Counter, Counters
+from turnmill.contract.results import Waits
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
 from turnmill_worker.compaction.with_digest import known_after

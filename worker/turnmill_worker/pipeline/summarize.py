@@ -10,12 +10,12 @@ from typing import Protocol
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTemplate, Transient, UnknownTemplate
+from turnmill.contract.estimate import Counter
 from turnmill.contract.marks import DATA, quoted_lines, unlabelled
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import OFFLINE
 from turnmill.contract.render import render_head
 from turnmill.contract.shorten import shorten
-from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.plan import Plan, SummaryRequest
 from turnmill_worker.compaction.quality import Scorer
 from turnmill_worker.compaction.splice import splice

@@ -14,9 +14,9 @@ from typing import Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from turnmill.contract.codec import encode_json
+from turnmill.contract.estimate import Counter
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import Policy
-from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.ports.models import Summarizer

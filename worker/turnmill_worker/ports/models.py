@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from turnmill.contract.estimate import Counter
 from turnmill.contract.policy import Policy
-from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerFailed, SummarizerUnavailable
 from turnmill_worker.ports.values import Summary

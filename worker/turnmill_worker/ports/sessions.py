@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Literal, Protocol
 
 from turnmill.contract.context import StoredContext
-from turnmill.contract.info import Waits
 from turnmill.contract.job_outcomes import Compaction
+from turnmill.contract.results import Waits
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.ports.erasure import Cleansed
 from turnmill_worker.ports.past import Past, Restored

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from turnmill.contract.authors import author
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.memories_message import is_memories
+from turnmill.contract.marks import author, is_memories
 from turnmill.contract.names import Seq
 
 __all__ = ["readable"]

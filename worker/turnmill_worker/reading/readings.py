@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from turnmill.contract.authors import author, is_memories, text_in
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.marks import author, is_memories, text_in
 from turnmill_worker.reading.passages import Reading, read
 
 __all__ = ["Readings", "of_older_pool", "of_summary"]

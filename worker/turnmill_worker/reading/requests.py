@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
-from turnmill.contract.authors import author, own_words
-from turnmill.contract.context import JsonMessage
+from turnmill.contract.context import JsonMessage, Limits, OpenRequest
+from turnmill.contract.marks import author, own_words
 from turnmill.contract.names import Seq
-from turnmill.contract.open_requests import OpenRequest
-from turnmill.contract.policy import Limits
 from turnmill.contract.render import request_entry
 from turnmill_worker.reading.own_words import is_talk
 from turnmill_worker.reading.passages import PROSE, USER, Passage, Reading, sentences

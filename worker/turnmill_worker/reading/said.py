@@ -11,10 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from turnmill.contract.authors import text_in
-from turnmill.contract.context import JsonMessage
+from turnmill.contract.context import JsonMessage, Limits
+from turnmill.contract.marks import text_in
 from turnmill.contract.names import Seq
-from turnmill.contract.policy import Limits
 from turnmill.contract.render import rule_line
 from turnmill.contract.rules import UNMARKED, Mark, Rule, rule_id, with_marked
 from turnmill.contract.rules import Said as Turn

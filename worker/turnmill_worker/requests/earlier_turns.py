@@ -7,12 +7,12 @@ from types import MappingProxyType
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext
-from turnmill.contract.images.references import blobs_of
+from turnmill.contract.estimate import Counter, Counters
+from turnmill.contract.images import blobs_of
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.render import render_head, system_message
-from turnmill.contract.token_counters import Counter, Counters
 from turnmill.contract.tools import count_tools
 from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.archive import Archive

@@ -20,8 +20,8 @@ from turnmill.contract import jobs
 from turnmill.contract.context import Receipt, StoredContext
 from turnmill.contract.erasure import Erased
 from turnmill.contract.errors import InvalidInput, SessionBusy, UnknownSession
+from turnmill.contract.estimate import Counters
 from turnmill.contract.names import Seq
-from turnmill.contract.token_counters import Counters
 from turnmill_worker.ports.archive import Archive
 from turnmill_worker.ports.erasure import Cleansed, Erasure, Gone
 from turnmill_worker.ports.hints_and_waiting import Hints

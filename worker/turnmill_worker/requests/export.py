@@ -8,7 +8,7 @@ from functools import partial
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.errors import UnknownSession
-from turnmill.contract.images.references import blobs_of, join_images
+from turnmill.contract.images import blobs_of, join_images
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.trajectory import CommittedContext, LostTurns, Trajectory, TrajectoryTurn
 from turnmill_worker.pipeline.agreement import past_agreed

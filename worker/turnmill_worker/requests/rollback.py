@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from turnmill.contract.context import StoredContext
 from turnmill.contract.errors import NoCheckpoint, SessionBusy, UnknownSession
+from turnmill.contract.estimate import Counters
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.names import Version
 from turnmill.contract.results import RollbackResult
-from turnmill.contract.token_counters import Counters
 from turnmill_worker.pipeline.agreement import past_agreed
 from turnmill_worker.ports.archive import Archive
 from turnmill_worker.ports.past import Past, PastState

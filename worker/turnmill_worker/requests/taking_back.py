@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.errors import InvalidInput, NoCheckpoint, SessionBusy, UnknownSession
+from turnmill.contract.estimate import Counters
 from turnmill.contract.names import Version
 from turnmill.contract.results import RollbackResult
-from turnmill.contract.token_counters import Counters
 from turnmill.dialects.convert import from_chat, in_chat
 from turnmill_worker.pipeline.agreement import past_agreed
 from turnmill_worker.ports.archive import Archive

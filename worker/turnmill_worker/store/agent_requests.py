@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from turnmill.connection.transport import redis_now_ms
 from turnmill.contract.keys import ask_keys
 from turnmill.contract.sealing import Secret
-from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.scripts import run, translated
 

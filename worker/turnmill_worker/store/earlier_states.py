@@ -8,14 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from turnmill.connection.transport import redis_now_ms
 from turnmill.contract.context import StoredContext
 from turnmill.contract.estimate import bound_turn
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.names import Seq, Version
-from turnmill.contract.policy import Policy
+from turnmill.contract.policy import Policy, stored_policy
 from turnmill.contract.sealing import Secret, check_plain
-from turnmill.contract.stored_policy import stored_policy
-from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.erasure import Cleansed
 from turnmill_worker.ports.past import Past, PastState, Restored
 from turnmill_worker.ports.records import ArchivedTurn, Blob

@@ -17,9 +17,9 @@ from typing import Any, Final, Self
 
 from turnmill.contract.context import Usage
 from turnmill.contract.errors import TurnmillError
-from turnmill.contract.info import Waits
 from turnmill.contract.keys import SessionKeys
 from turnmill.contract.names import SessionId
+from turnmill.contract.results import Waits
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.ports.sessions import BatchLeft, Refusal
 from turnmill_worker.spending import NOTHING, Spent

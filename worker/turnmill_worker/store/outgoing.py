@@ -9,11 +9,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
 
+from turnmill.connection.transport import redis_now_ms
 from turnmill.contract.errors import StoreUnavailable
 from turnmill.contract.formats import refuse_newer_body
 from turnmill.contract.keys import SHARDS, shard_keys
 from turnmill.contract.names import Namespace, Seq, Version
-from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.archive import DRAIN_WITHIN_S, Left
 from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batch, Blob
 from turnmill_worker.ports.values import Drain, Mark, SessionRef

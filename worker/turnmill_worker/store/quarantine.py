@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from turnmill.connection.transport import redis_now_ms
 from turnmill.contract.codec import encode_json
-from turnmill.contract.registry import QUARANTINED, QUARANTINED_COUNT, QUARANTINED_KEPT
-from turnmill.transport import redis_now_ms
+from turnmill.contract.keys import QUARANTINED, QUARANTINED_COUNT, QUARANTINED_KEPT
 from turnmill_worker.store.scripts import translated
 
 __all__ = ["RedisQuarantine"]

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import redis
 
-from turnmill.contract.keys import NAMESPACES, RESTING, in_all_shards, session_keys
+from turnmill.contract.keys import NAMESPACES, RESTING, UNCOMPARED, in_all_shards, session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill.contract.registry import UNCOMPARED
 from turnmill_worker.ports.records import Tip
 from turnmill_worker.store.listed_names import session_named
 from turnmill_worker.store.scripts import run as run_script

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import redis
 
+from turnmill.connection.transport import run_script, translate
 from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.scripts import load_script
-from turnmill.transport import run_script, translate
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store import lua
 

@@ -11,10 +11,9 @@ from turnmill.contract.context import JsonMessage, StoredContext, Usage
 from turnmill.contract.correction import Correction, Told
 from turnmill.contract.log_entry import LogEntry, decode_turns
 from turnmill.contract.names import Seq
-from turnmill.contract.policy import Policy
+from turnmill.contract.policy import Policy, stored_policy
 from turnmill.contract.rules import Mark
 from turnmill.contract.sealing import check_plain, text_of
-from turnmill.contract.stored_policy import stored_policy
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import Tally
 from turnmill_worker.ports.records import ArchivedTurn

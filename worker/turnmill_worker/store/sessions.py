@@ -13,9 +13,8 @@ from turnmill.contract.context import StoredContext, Usage
 from turnmill.contract.errors import CorruptContext, InvalidPolicy
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.keys import commits_channel
-from turnmill.contract.policy import Policy
+from turnmill.contract.policy import Policy, stored_policy
 from turnmill.contract.sealing import Secret
-from turnmill.contract.stored_policy import stored_policy
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import images, interactions
 from turnmill_worker.ports.archive import Archive

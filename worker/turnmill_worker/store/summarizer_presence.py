@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from turnmill.connection.transport import redis_now_ms
 from turnmill.contract.keys import SUMMARIZERS, SUMMARIZERS_MS
-from turnmill.transport import redis_now_ms
 from turnmill_worker.store.scripts import translated
 
 __all__ = ["RedisPresence"]

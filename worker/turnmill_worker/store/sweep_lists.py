@@ -11,10 +11,16 @@ from typing import Any, Final, NamedTuple
 
 import redis
 
-from turnmill.contract.keys import NAMESPACES, RESTING, SHARDS, in_all_shards, session_keys
+from turnmill.connection.transport import redis_now_ms
+from turnmill.contract.keys import (
+    NAMESPACES,
+    RESTING,
+    SHARDS,
+    in_all_shards,
+    registry_keys,
+    session_keys,
+)
 from turnmill.contract.names import Namespace
-from turnmill.contract.registry import registry_keys
-from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.sweep import Late
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.listed_names import drop, session_named

@@ -11,18 +11,19 @@ from typing import Any, Final, NamedTuple
 
 import redis
 
+from turnmill.connection.transport import redis_now_ms
 from turnmill.contract.errors import InvalidName, StoreFull
-from turnmill.contract.keys import NAMESPACES, RESTING
-from turnmill.contract.names import Namespace, namespace
-from turnmill.contract.registry import (
+from turnmill.contract.keys import (
+    NAMESPACES,
     REGISTERED_CHANNELS,
     REGISTERED_PATTERN,
+    RESTING,
     TROUBLED,
     TROUBLED_MS,
     heard_on,
     named_by,
 )
-from turnmill.transport import redis_now_ms
+from turnmill.contract.names import Namespace, namespace
 from turnmill_worker.ports.sweep import Trouble
 from turnmill_worker.store.listed_names import kind_of
 from turnmill_worker.store.scripts import run, translated

@@ -8,9 +8,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from turnmill.contract.errors import InvalidName, StoreFull
-from turnmill.contract.keys import in_all_shards, session_keys
+from turnmill.contract.keys import in_all_shards, registry_keys, session_keys
 from turnmill.contract.names import Namespace, session_id
-from turnmill.contract.registry import registry_keys
 from turnmill_worker.store.scripts import translated
 
 __all__ = ["RedisUsage"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from turnmill.contract.estimate import Counter
 from turnmill.contract.policy import OFFLINE
-from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.with_digest import digest_of
 from turnmill_worker.ports.values import Summary

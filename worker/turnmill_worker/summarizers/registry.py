@@ -10,8 +10,8 @@ from typing import Final
 import structlog
 
 from turnmill.contract.errors import Transient
+from turnmill.contract.estimate import Counter
 from turnmill.contract.policy import OFFLINE, Policy
-from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import (
     SummarizerFailed,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from turnmill.contract.codec import encode_json
+from turnmill.contract.estimate import CountText
 from turnmill.contract.marks import DATA
-from turnmill.contract.token_counters import CountText
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.ports.values import Summary

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
+from turnmill.contract.image_tokens import DEFAULT_FORMULA, FORMULAS
 
 FORMULA_VERSION: Final = 2
 """Raised whenever `messages` or `images` changes what a message costs: old counts then go stale."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from turnmill.contract.encodings import ENCODINGS, file_of
 from turnmill.contract.errors import InvalidInput, UnknownEncoding
-from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
+from turnmill.contract.estimate import ENCODINGS, file_of
+from turnmill.contract.image_tokens import DEFAULT_FORMULA, FORMULAS
 from turnmill_worker.tokens.basis import basis
 from turnmill_worker.tokens.bpe_openai import BpeCounter
 from turnmill_worker.tokens.heuristic import HeuristicCounter

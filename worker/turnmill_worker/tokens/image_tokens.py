@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from turnmill.contract.images.token_cost import FORMULAS, part_tokens
+from turnmill.contract.image_tokens import FORMULAS, part_tokens
 from turnmill_worker.tokens.basis import image_formula
 
 

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from turnmill.contract.token_counters import Counter
+from turnmill.contract.estimate import Counter
 from turnmill_worker.tokens.basis import FORMULA_VERSION
 from turnmill_worker.tokens.image_tokens import image_tokens
 

@@ -6,8 +6,8 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnmill.contract.encodings import FILE
 from turnmill.contract.errors import UnknownEncoding
+from turnmill.contract.estimate import FILE
 from turnmill_worker.tokens.basis import basis
 from turnmill_worker.tokens.messages import TokenCounter
 from turnmill_worker.tokens.surrogates import mended

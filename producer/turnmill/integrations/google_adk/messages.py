@@ -18,11 +18,10 @@ from google.adk.events.event import Event
 from google.adk.flows.llm_flows.contents import _present_other_agent_message
 from google.genai import types
 
-from turnmill.contract.authors import FEEDBACK
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import UNKNOWN_CALL
-
-__all__ = ["Calls", "calls_of", "from_chat", "seen_by", "to_chat"]
+from turnmill.contract.marks import FEEDBACK
+from turnmill.integrations.shared import call, image, joined
 
 _HIDDEN: Final = ("adk_request_", "adk_framework")
 """Calls that ADK makes up for itself, as to ask for a credential: no model sees them."""
@@ -57,12 +56,8 @@ def _is_hidden(part: types.Part) -> bool:
 def _said(parts: Sequence[types.Part], author: str) -> list[JsonMessage]:
     content = _content(parts)
     calls = [
-        {
-            "id": call.id or f"call-{at}",
-            "type": "function",
-            "function": {"name": call.name or UNKNOWN_CALL, "arguments": _json(call.args or {})},
-        }
-        for at, call in enumerate(part.function_call for part in parts if part.function_call)
+        call(each.id or f"call-{at}", each.name or UNKNOWN_CALL, _json(each.args or {}))
+        for at, each in enumerate(part.function_call for part in parts if part.function_call)
     ]
     if not content and not calls:
         return []
@@ -86,8 +81,7 @@ def _asked(parts: Sequence[types.Part], author: str) -> list[JsonMessage]:
     content = _content(parts)
     if not content:
         return []
-    is_text = len(content) == 1 and content[0]["type"] == "text"
-    message: JsonMessage = {"role": "user", "content": content[0]["text"] if is_text else content}
+    message: JsonMessage = {"role": "user", "content": joined(content)}
     # Only a user's words can be a user's rules.
     return [message if author == "user" else {**message, "name": FEEDBACK}]
 
@@ -101,21 +95,17 @@ def _part(part: types.Part) -> JsonMessage | None:
     text = part.text or ""
     if blob and blob.data is not None:
         if (blob.mime_type or "").startswith("image/"):
-            return _image(f"data:{blob.mime_type};base64,{base64.b64encode(blob.data).decode()}")
+            return image(f"data:{blob.mime_type};base64,{base64.b64encode(blob.data).decode()}")
         text = f"[{blob.mime_type or 'data'}, not kept]"
     elif file and file.file_uri:
         if (file.mime_type or "").startswith("image/") and file.file_uri.startswith(_URLS):
-            return _image(file.file_uri)
+            return image(file.file_uri)
         text = f"[{file.mime_type or 'file'} {file.file_uri}, not kept]"
     elif part.executable_code:
         text = part.executable_code.code or ""
     elif part.code_execution_result:
         text = part.code_execution_result.output or ""
     return {"type": "text", "text": text} if text else None
-
-
-def _image(url: str) -> JsonMessage:
-    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def _json(value: Mapping[str, Any]) -> str:
@@ -184,10 +174,10 @@ def _made(message: JsonMessage, calls: Calls) -> types.Content:
         answer = types.FunctionResponse(id=call_id, name=name, response=_answer(message["content"]))
         return types.Content(role="user", parts=[types.Part(function_response=answer)])
     parts = list(_parts(message.get("content")))
-    for call in message.get("tool_calls") or ():
-        name, _ = calls.get(call["id"], (call["function"]["name"], ""))
-        args = _object(call["function"]["arguments"])
-        made = types.FunctionCall(id=call["id"], name=name, args=args)
+    for each in message.get("tool_calls") or ():
+        name, _ = calls.get(each["id"], (each["function"]["name"], ""))
+        args = _object(each["function"]["arguments"])
+        made = types.FunctionCall(id=each["id"], name=name, args=args)
         parts.append(types.Part(function_call=made))
     role = "model" if message["role"] == "assistant" else "user"
     return types.Content(role=role, parts=parts)

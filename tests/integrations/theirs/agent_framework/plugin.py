@@ -18,9 +18,8 @@ from agent_framework import Message, _agents, _sessions
 from agent_framework._workflows import _agent, _agent_executor
 
 from turnmill import AsyncContextClient, ContextClient, SilentWaker, UnknownSession
-from turnmill.embedded_redis import EmbeddedRedis
-from turnmill.integrations.agent_framework import TurnmillHistoryProvider
-from turnmill.integrations.agent_framework.messages import from_chat, to_chat
+from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.integrations.agent_framework import TurnmillHistoryProvider, from_chat, to_chat
 
 _folder = tempfile.TemporaryDirectory()
 _server = EmbeddedRedis(Path(_folder.name), durable=False)

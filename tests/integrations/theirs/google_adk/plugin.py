@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from turnmill import AsyncContextClient, SilentWaker
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.integrations.google_adk import TurnmillSessionService
 
 

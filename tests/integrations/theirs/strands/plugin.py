@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from turnmill import ContextClient, SilentWaker
-from turnmill.embedded_redis import EmbeddedRedis
+from turnmill.connection.embedded import EmbeddedRedis
 
 if "moto" not in sys.modules:
     sys.modules["moto"] = types.ModuleType("moto")  # their conftest imports it, for tests not here

@@ -14,7 +14,7 @@ from tests.unit.summarizers.openai.talks import (
     request,
     user,
 )
-from turnmill.contract.memories_message import MEMORIES
+from turnmill.contract.marks import MEMORIES
 from turnmill.testing import FakeEndpoint
 from turnmill_worker.summarizers.openai.checks.section_parser import SECTIONS, parse
 from turnmill_worker.summarizers.redaction import redact

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from turnmill.contract.estimate import Counter
 from turnmill.contract.policy import StrategyName
 from turnmill.contract.render import request_entry
-from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.heard import heard_in
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import Snapshot

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 
 from turnmill.contract.context import Elision, JsonMessage
+from turnmill.contract.estimate import Counter
 from turnmill.contract.shorten import shorten
-from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.cut import groups
 from turnmill_worker.compaction.heard import heard_in
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from turnmill.contract.context import Elision, JsonMessage
-from turnmill.contract.token_counters import Counter
+from turnmill.contract.estimate import Counter
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.tally import image_parts
 

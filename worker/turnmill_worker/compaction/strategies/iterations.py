@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from turnmill.contract.context import SummaryEvent
+from turnmill.contract.estimate import Counter
 from turnmill.contract.marks import DATA
 from turnmill.contract.render import event_text
-from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.cut import Group, choose_cut, groups
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, records_of
 from turnmill_worker.compaction.snapshot import Snapshot

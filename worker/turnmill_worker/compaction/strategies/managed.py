@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from turnmill.contract.authors import author
 from turnmill.contract.context import JsonMessage, Receipt, StoredContext
-from turnmill.contract.memories_message import is_memories
+from turnmill.contract.estimate import Counter
+from turnmill.contract.marks import author, is_memories
 from turnmill.contract.names import Seq
-from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.cut import Group, groups
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, records_of
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot

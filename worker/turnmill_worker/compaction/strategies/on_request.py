@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from turnmill.contract.estimate import Counter
 from turnmill.contract.render import request_entry
-from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.cut import Group, groups
 from turnmill_worker.compaction.heard import heard_in
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text, records_of

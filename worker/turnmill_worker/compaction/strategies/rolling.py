@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from turnmill.contract.estimate import Counter, CountText
 from turnmill.contract.render import render_head, request_entry
-from turnmill.contract.token_counters import Counter, CountText
 from turnmill_worker.compaction.cut import Group, choose_cut, groups
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text, records_of
 from turnmill_worker.compaction.snapshot import Snapshot

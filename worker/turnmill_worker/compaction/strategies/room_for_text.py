@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from turnmill.contract.context import PinnedTurn, StoredContext
+from turnmill.contract.estimate import Counter
 from turnmill.contract.render import render_head
-from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.plan import Plan
 
 __all__ = ["room_beside"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from turnmill.contract.context import Receipt
+from turnmill.contract.estimate import Counter
 from turnmill.contract.render import render_head
-from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.cut import Group, choose_cut, groups
 from turnmill_worker.compaction.plan import Plan, records_of
 from turnmill_worker.compaction.snapshot import Snapshot

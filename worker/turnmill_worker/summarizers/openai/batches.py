@@ -17,7 +17,7 @@ from openai.types import Batch
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
-from turnmill.contract.token_counters import Counter
+from turnmill.contract.estimate import Counter
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import BatchFailed, SummarizerMisconfigured, SummarizerUnavailable
 from turnmill_worker.ports.batches import AwaitedSummary, digest

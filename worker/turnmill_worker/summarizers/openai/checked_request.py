@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from turnmill.contract.memories_message import without_memories
+from turnmill.contract.estimate import Counter, CountText
 from turnmill.contract.names import Seq
-from turnmill.contract.token_counters import Counter, CountText
+from turnmill.contract.render import without_memories
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerMisconfigured, UnusableSummary
 from turnmill_worker.reading.readings import of_summary

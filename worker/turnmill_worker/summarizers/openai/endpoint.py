@@ -13,8 +13,8 @@ from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 from pydantic import SecretStr
 
+from turnmill.connection.credentials import read_secret
 from turnmill.contract.errors import InvalidInput
-from turnmill.credentials import read_secret
 from turnmill_worker.errors import SummarizerMisconfigured, SummarizerUnavailable
 from turnmill_worker.summarizers.openai.answers import Answer, from_chat, from_response
 from turnmill_worker.summarizers.openai.call_limits import MOST_BYTES, bounded_client, one_call

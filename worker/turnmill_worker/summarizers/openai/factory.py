@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from turnmill.contract.estimate import Counter
 from turnmill.contract.policy import Policy
-from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerFailed
 from turnmill_worker.import_lock import IMPORTING

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from turnmill.contract.authors import author
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.marks import author
 from turnmill.contract.names import Seq
 from turnmill_worker.summarizers.openai.prompts import Entry, neutral
 from turnmill_worker.summarizers.redaction import Redactor

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable
 from typing import Self
 
-from turnmill.contract.token_counters import Counter
+from turnmill.contract.estimate import Counter
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerMisconfigured, SummarizerUnavailable, UnusableSummary
 from turnmill_worker.ports.values import Summary

@@ -1,1 +1,0 @@
-"""The asynchronous client and session handle: the source of ``_sync``."""

@@ -1,1 +1,0 @@
-"""The synchronous client and session handle: generated from ``_async``."""

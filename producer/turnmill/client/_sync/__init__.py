@@ -1,0 +1,3 @@
+"""The synchronous client and session handle: generated from ``_async``."""
+
+from __future__ import annotations

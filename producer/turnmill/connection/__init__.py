@@ -1,0 +1,1 @@
+"""How Redis and the broker are reached: URLs, credentials, pools, Sentinel, Cluster."""

@@ -1,0 +1,311 @@
+"""The dialect of Anthropic's Messages API: into chat's shape, and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from turnmill.contract.codec import decode_json, encode_json
+from turnmill.contract.context import JsonMessage
+from turnmill.contract.errors import InvalidTurn
+from turnmill.dialects.cache_marks import marked, unmarked, with_last_marks
+from turnmill.dialects.native import (
+    ANTHROPIC_BLOCKS,
+    ANTHROPIC_OPAQUE,
+    ANTHROPIC_SHOWN,
+    CALL,
+    NATIVE,
+    TEXT,
+    Converted,
+    fields_of,
+    native_of,
+    refuse,
+    with_native,
+)
+
+_SAID: Final = ANTHROPIC_OPAQUE | {"text", "tool_use"}
+_ASKED: Final = ANTHROPIC_SHOWN | {"text", "tool_result", "image_url", "file"}
+_RESULT_FIELDS: Final = frozenset({"type", "tool_use_id", "content"})
+_CALL_FIELDS: Final = frozenset({"type", "id", "name", "input"})
+
+
+def to_chat(message: Mapping[str, Any], where: str = "messages[0]") -> list[JsonMessage]:
+    """The message as one or more of the chat API: each result in a message of its own.
+
+    Raises:
+        InvalidTurn: a block is of no known type or lacks what its type needs; names it.
+    """
+    content = message.get("content")
+    if not isinstance(content, Sequence) or isinstance(content, str):
+        return [dict(message)]
+    blocks = [_block(block, f"{where}.content[{at}]") for at, block in enumerate(content)]
+    if message.get("role") == "assistant":
+        return [_said(blocks, where)]
+    return _asked(message, blocks, where)
+
+
+def _block(block: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(block, Mapping):
+        raise InvalidTurn(f"{where}: must be a block with a type, got {type(block).__name__}")
+    return block
+
+
+def _said(blocks: Sequence[Mapping[str, Any]], where: str) -> JsonMessage:
+    parts: list[JsonMessage] = []
+    calls: list[JsonMessage] = []
+    order: list[Any] = []
+    for at, block in enumerate(blocks):
+        match block.get("type"):
+            case "text":
+                parts.append(_part(block, f"{where}.content[{at}]"))
+                order.append(TEXT)
+            case "tool_use":
+                calls.append(_call(block, f"{where}.content[{at}]"))
+                order.append(f"{CALL}{block['id']}")
+            case kind if kind in ANTHROPIC_OPAQUE:
+                order.append(dict(block))
+            case kind:
+                raise refuse(f"{where}.content[{at}]", kind, _SAID)
+    said: JsonMessage = {"role": "assistant", "content": parts or None}
+    if calls:
+        said["tool_calls"] = calls
+    usual = [TEXT] * len(parts) + [f"{CALL}{call['id']}" for call in calls]
+    return said if order == usual else with_native(said, "anthropic", blocks=order)
+
+
+def _call(block: Mapping[str, Any], where: str) -> JsonMessage:
+    for field, kind in (("id", str), ("name", str), ("input", Mapping)):
+        if not isinstance(block.get(field), kind):
+            raise InvalidTurn(f"{where}.{field}: a tool_use block needs a {kind.__name__}")
+    function = {"name": block["name"], "arguments": encode_json(block["input"]).decode()}
+    call = {"id": block["id"], "type": "function", "function": function}
+    others = {name: value for name, value in block.items() if name not in _CALL_FIELDS}
+    return with_native(call, "anthropic", fields=others)
+
+
+def _asked(
+    message: Mapping[str, Any], blocks: Sequence[Mapping[str, Any]], where: str
+) -> list[JsonMessage]:
+    results: list[JsonMessage] = []
+    parts: list[JsonMessage] = []
+    for at, block in enumerate(blocks):
+        place = f"{where}.content[{at}]"
+        if block.get("type") == "tool_result":
+            results.append(_result(block, place))
+        else:
+            parts.append(_part(block, place))
+    if not parts and results:
+        return results
+    asked = {**message, "content": parts}
+    # What stood beside results in one message stands there again.
+    return [*results, with_native(asked, "anthropic", joined=bool(results))]
+
+
+def _result(block: Mapping[str, Any], where: str) -> JsonMessage:
+    call_id, content = block.get("tool_use_id"), block.get("content")
+    if not isinstance(call_id, str) or not call_id:
+        raise InvalidTurn(f"{where}.tool_use_id: a tool_result block needs the id of its call")
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        parts = enumerate(content)
+        content = [_part(_block(p, f"{where}[{at}]"), f"{where}.content[{at}]") for at, p in parts]
+    others = {name: value for name, value in block.items() if name not in _RESULT_FIELDS}
+    result: JsonMessage = {"role": "tool", "tool_call_id": call_id, "content": content or ""}
+    return with_native(result, "anthropic", fields=others, empty="content" not in block)
+
+
+def _part(block: Mapping[str, Any], where: str) -> JsonMessage:
+    kind = block.get("type")
+    if kind == "text":
+        others = {name: value for name, value in block.items() if name not in {"type", "text"}}
+        return with_native({"type": kind, "text": block.get("text")}, "anthropic", fields=others)
+    if kind not in {"image_url", "file", *ANTHROPIC_SHOWN}:
+        raise refuse(where, kind, _ASKED)
+    match kind, block.get("source"):
+        case "image", {"type": "base64", "media_type": str(media), "data": str(data)}:
+            part = _shown(block, "image_url", {"url": f"data:{media};base64,{data}"})
+        case "image", {"type": "url", "url": str(url)}:
+            part = _shown(block, "image_url", {"url": url})
+        case "document", {"type": "base64", "media_type": str(media), "data": str(data)}:
+            part = _shown(block, "file", {"file_data": f"data:{media};base64,{data}"})
+        case "document", {"type": "text", "data": str(text)}:
+            # Its text can be read, and so be summarized.
+            kept = {**block, "source": {**block["source"], "data": ""}}
+            part = with_native({"type": "text", "text": text}, "anthropic", fields=kept)
+        case _:
+            part = dict(block)
+    return part
+
+
+def _shown(block: Mapping[str, Any], kind: str, value: JsonMessage) -> JsonMessage:
+    others = {name: item for name, item in block.items() if name not in {"type", "source"}}
+    part: JsonMessage = {"type": kind, kind: value}
+    return with_native(part, "anthropic", fields=others)
+
+
+_EMPTY: Final = "(empty)"
+"""Anthropic takes no empty text."""
+
+_OPENING: Final = "(the conversation opens with the assistant)"
+"""Anthropic wants a user's message first."""
+
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,")
+_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+
+
+def from_chat(messages: Sequence[JsonMessage], head: int | None = None) -> Converted:
+    """The messages for ``messages``, and the text for ``system``.
+
+    Results of one batch stand in one user message, right behind their calls. Every message keeps
+    its place and its shape as more are added, so that a prompt's cache goes on to hit. Of the
+    first ``head`` messages the last carries a cache mark, and no other does; None leaves the last
+    of those that were pushed.
+    """
+    writer = _Writer()
+    place: tuple[int, int] | None = None
+    for at, message in enumerate(messages, 1):
+        writer.add(message)
+        if at == head and writer.made:
+            place = len(writer.made) - 1, len(writer.made[-1]["content"])
+    made = with_last_marks(writer.made) if head is None else [*map(unmarked, writer.made)]
+    if place:
+        made[place[0]] = marked(made[place[0]], place[1])
+    if made and made[0]["role"] != "user":
+        made.insert(0, {"role": "user", "content": _OPENING})
+    return Converted(made, "\n\n".join(writer.system), tuple(writer.left_out))
+
+
+class _Writer:
+    """Writes message by message."""
+
+    def __init__(self) -> None:
+        self.made: list[JsonMessage] = []
+        self.system: list[str] = []
+        self.left_out: dict[str, None] = {}
+        self._takes_results = False
+
+    def add(self, message: JsonMessage) -> None:
+        """One more message."""
+        match message["role"]:
+            case "tool":
+                self._result(message)
+                return
+            case "assistant":
+                self._said(message)
+            case "user":
+                self._asked(message)
+            case _ if not self.made:
+                self.system.append("\n".join(_texts(message.get("content"))))
+            case role:
+                self._note(f"the role {role}, said as the user's")
+                self._asked(message)
+        self._takes_results = False
+
+    def _result(self, message: JsonMessage) -> None:
+        native = native_of(message, "anthropic")
+        block: JsonMessage = {"type": "tool_result", "tool_use_id": message["tool_call_id"]}
+        content = message.get("content")
+        if isinstance(content, list):
+            block["content"] = [self._block(part) for part in content]
+        elif content or not native.get("empty"):
+            block["content"] = content or ""
+        block |= fields_of(message, "anthropic")
+        if self._takes_results:
+            self.made[-1]["content"].append(block)
+        else:
+            self.made.append({"role": "user", "content": [block]})
+            self._takes_results = True
+
+    def _asked(self, message: JsonMessage) -> None:
+        content = message.get("content")
+        native = native_of(message, "anthropic")
+        if isinstance(content, str) and not (native.get("joined") and self._takes_results):
+            self.made.append({"role": "user", "content": content or _EMPTY})
+            return
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+        blocks = [self._block(part) for part in parts]
+        if native.get("joined") and self._takes_results:
+            self.made[-1]["content"] += blocks
+        else:
+            self.made.append({"role": "user", "content": blocks or _EMPTY})
+
+    def _said(self, message: JsonMessage) -> None:
+        content = message.get("content")
+        calls = {call["id"]: call for call in message.get("tool_calls") or ()}
+        native = native_of(message, "anthropic")
+        if isinstance(content, str) and content and not calls and not native:
+            self.made.append({"role": "assistant", "content": content})
+            return
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+        texts = iter([self._block(part) for part in parts if part.get("text") != ""])
+        blocks: list[JsonMessage] = []
+        for one in native.get("blocks", ()):
+            if isinstance(one, Mapping):
+                blocks.append(dict(one))
+            elif one == TEXT:
+                blocks += [text for text in [next(texts, None)] if text is not None]
+            elif call := calls.pop(one.removeprefix(CALL), None):
+                blocks.append(_tool_use(call))
+        blocks += [*texts, *map(_tool_use, calls.values())]
+        if all(block["type"] in _THINKING for block in blocks):
+            # What was thought about has left the context; Anthropic takes no thoughts alone.
+            blocks.append({"type": "text", "text": _EMPTY})
+        self.made.append({"role": "assistant", "content": blocks})
+
+    def _block(self, part: JsonMessage) -> JsonMessage:
+        others = fields_of(part, "anthropic")
+        match part.get("type"):
+            case "text" if "source" in others:
+                block = {**others, "source": {**others["source"], "data": part["text"]}}
+            case "text":
+                said = {name: value for name, value in part.items() if name != NATIVE}
+                block = {**said, "text": part["text"] or _EMPTY, **others}
+            case "image_url":
+                block = {"type": "image", "source": _source(part["image_url"]["url"]), **others}
+            case "file" if isinstance(part.get("file"), Mapping) and "file_data" in part["file"]:
+                block = {"type": "document", "source": _source(part["file"]["file_data"]), **others}
+            case "refusal":
+                block = {"type": "text", "text": part.get("refusal") or _EMPTY}
+            case kind if kind in ANTHROPIC_BLOCKS:
+                block = part
+            case kind:
+                self._note(f"parts of type {kind}")
+                block = {"type": "text", "text": f"[{kind}, which cannot be shown here]"}
+        return block
+
+    def _note(self, what: str) -> None:
+        self.left_out[what] = None
+
+
+def _source(url: str) -> JsonMessage:
+    head = _DATA_URL.match(url)
+    if head is None:
+        return {"type": "url", "url": url}
+    return {"type": "base64", "media_type": head[1], "data": url[head.end() :]}
+
+
+def _tool_use(call: Mapping[str, Any]) -> JsonMessage:
+    function = call.get("function") or {}
+    block = {
+        "type": "tool_use",
+        "id": call["id"],
+        "name": function.get("name") or str(call.get("type")),
+        "input": _input(function.get("arguments") or ""),
+    }
+    return {**block, **fields_of(call, "anthropic")}
+
+
+def _input(arguments: str) -> JsonMessage:
+    """The arguments as an object: Anthropic takes nothing else."""
+    try:
+        found = decode_json(arguments.encode("utf-8", "surrogatepass")) if arguments else {}
+    except ValueError:
+        found = arguments
+    return found if isinstance(found, dict) else {"arguments": found}
+
+
+def _texts(content: object) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, list):
+        yield from (part["text"] for part in content if isinstance(part.get("text"), str))

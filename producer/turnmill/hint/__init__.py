@@ -1,0 +1,1 @@
+"""Hints: telling workers that a session has something new."""

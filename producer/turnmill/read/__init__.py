@@ -1,0 +1,1 @@
+"""Reading: what is stored becomes the context that an agent sends to its model."""

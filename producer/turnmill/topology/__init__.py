@@ -1,1 +1,0 @@
-"""State stores of more than one server: a Cluster's slots, and Sentinels that know the master."""
