@@ -239,6 +239,13 @@ def assert_left_alone(client: ContextClient, version: int) -> None:
     assert (client.info("s").version, client.info("s").failures) == (version, 0)
 
 
+def pushed_without_the_new_key(client: ContextClient) -> int:
+    """The seq of a turn of an agent that cannot read its context, and goes on."""
+    with pytest.raises(CannotDecrypt, match="KeyError"):
+        client.read("s")
+    return client.push("s", {"role": "user", "content": f"Back at the {WORDS[2]}."}).seq
+
+
 def test_workers_without_the_new_key_leave_what_they_cannot_read_to_those_that_have_it(
     cipher: Cipher,
     server: EmbeddedRedis,
@@ -264,11 +271,8 @@ def test_workers_without_the_new_key_leave_what_they_cannot_read_to_those_that_h
         assert doctor(server.url, tmp_path, old)["status"] == "warning"
         assert doctor(server.url, tmp_path, new)["status"] == "ok"
 
-        # Back: an agent without the new key cannot read, and pushes.
         monkeypatch.setenv("CIPHER_KEYS_FILE", str(old))
-        with pytest.raises(CannotDecrypt, match="KeyError"):
-            client.read("s")
-        last = client.push("s", {"role": "user", "content": f"Back at the {WORDS[2]}."}).seq
+        last = pushed_without_the_new_key(client)
         monkeypatch.setenv("CIPHER_KEYS_FILE", str(new))
 
         with worker(name="new", keys=new):  # beside the one that was forgotten
