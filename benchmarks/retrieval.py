@@ -45,8 +45,8 @@ from turnmill import ContextClient
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.grounding.index import MemoryIndex
-from turnmill_worker.ports.records import Memory
+from turnmill_worker.ports.values import Memory
+from turnmill_worker.requests.grounding import MemoryIndex
 
 CUTS = (5, 10, 20)
 _HEADING = re.compile(r"\[Session")

@@ -13,12 +13,18 @@ from sqlalchemy import LargeBinary
 from tests.archive.postgres import Postgres
 from tests.archive.records import EPOCH, LATER, compaction, image, session, turn
 from turnmill.contract.names import Namespace, Seq, SessionId
-from turnmill_worker.archive import SqlArchive, engine, scrub
+from turnmill_worker.archive import SqlArchive, database
 from turnmill_worker.archive.schema import METADATA, Said
-from turnmill_worker.ports.erasure import Emptied, Erasure, Gone
-from turnmill_worker.ports.records import ArchivedTurn, Batch, Memory
-from turnmill_worker.ports.values import SessionRef
-from turnmill_worker.requests.tombstone import tombstone
+from turnmill_worker.ports.values import (
+    ArchivedTurn,
+    Batch,
+    Emptied,
+    Erasure,
+    Gone,
+    Memory,
+    SessionRef,
+)
+from turnmill_worker.requests.erasure import tombstone
 
 SHOP = Namespace("shop")
 MINE, SHARED = image(b"mine" * 300), image(b"shared" * 300)
@@ -221,8 +227,8 @@ def record(name: str, session_name: SessionId, at_ms: int) -> Erasure:
 def test_files_that_somebody_reads_are_not_said_to_be_clean(
     sqlite_url: str, ref: SessionRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_LOCK_TIMEOUT_S", 0.2)
-    monkeypatch.setattr(scrub, "WAIT_S", 0.2)
+    monkeypatch.setattr(database, "_LOCK_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(database, "WAIT_S", 0.2)
     archive = SqlArchive.open(sqlite_url)
     archive.store(ref, EPOCH, batch())
     with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))) as reader:

@@ -11,8 +11,7 @@ from tests.archive.records import EPOCH, LATER, compaction, image, session, turn
 from turnmill.contract.names import Namespace
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.archive.schema import METADATA
-from turnmill_worker.ports.records import Batch, Memory, Removed
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.ports.values import Batch, Memory, Removed, SessionRef
 
 SHOP = Namespace("shop")
 MINE, SHARED = image(b"mine" * 300), image(b"shared" * 300)

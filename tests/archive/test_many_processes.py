@@ -13,9 +13,8 @@ from tests.archive import processes
 from tests.archive.records import EPOCH, session, turn
 from turnmill.contract.names import Namespace
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.archive.engine import make_engine
-from turnmill_worker.ports.records import Batch
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.archive.database import make_engine
+from turnmill_worker.ports.values import Batch, SessionRef
 
 SHOP = Namespace("shop")
 ROOT = Path(__file__).parents[2]

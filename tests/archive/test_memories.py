@@ -8,8 +8,7 @@ from tests.archive.records import EPOCH, LATER, compaction, session, turn
 from turnmill.contract.memories_message import RECALLED
 from turnmill.contract.names import Namespace, Seq
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.ports.records import Batch, Memory
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.ports.values import Batch, Memory, SessionRef
 
 SHOP = Namespace("shop")
 BASE = f"agent-7:{EPOCH}"

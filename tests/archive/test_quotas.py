@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from turnmill.contract.errors import QuotaExceeded
 from turnmill.contract.names import Namespace
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.ports.records import Memory
+from turnmill_worker.ports.values import Memory
 
 SHOP = Namespace("shop")
 

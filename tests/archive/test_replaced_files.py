@@ -11,8 +11,7 @@ import pytest
 
 from tests.archive.records import EPOCH, turn
 from turnmill_worker.archive import ArchiveUnavailable, SqlArchive
-from turnmill_worker.ports.records import Batch
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.ports.values import Batch, SessionRef
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from contextlib import closing
 from tests.archive.records import EPOCH, compaction, session, turn
 from tests.plain_cipher import cipher
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.ports.records import Batch
+from turnmill_worker.ports.values import Batch
 
 
 def test_a_lost_branch_can_be_decrypted(empty_url: str) -> None:

@@ -11,8 +11,7 @@ from tests.archive.records import EPOCH, LATER, compaction, image, session, turn
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.names import Namespace, Seq
 from turnmill_worker.archive import ManagedView, SqlArchive
-from turnmill_worker.ports.records import ArchivedTurn, Batch, Memory
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.ports.values import ArchivedTurn, Batch, Memory, SessionRef
 
 SHOP = Namespace("shop")
 DETAIL = {

@@ -29,8 +29,7 @@ from turnmill.markdown_transcript import markdown
 from turnmill.read_reply import META_FIELDS
 from turnmill_worker.summarizers.openai.checks.section_parser import parse, rendered, unwrapped
 from turnmill_worker.summarizers.redaction import redact
-from turnmill_worker.templates.markdown_outline import outline
-from turnmill_worker.templates.parser import parse_template
+from turnmill_worker.templates.template import outline, parse_template
 
 __all__ = ["SEEDS", "TARGETS"]
 

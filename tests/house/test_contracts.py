@@ -34,7 +34,7 @@ BREACHES = [
     (f"{WORKER}/compaction/new.py", "import turnmill.wake", {"pure"}),
     (f"{WORKER}/summarizers/extractive.py", "import os", {"pure"}),
     (f"{WORKER}/store/new.py", "import turnmill_worker.summarizers", {"workers"}),
-    (f"{WORKER}/tasks.py", "import turnmill_worker.store", {"wiring"}),
+    (f"{WORKER}/tasks.py", "import turnmill_worker.archive", {"wiring"}),
     (f"{WORKER}/background/new.py", "import turnmill_worker.archive", {"wiring"}),
     (f"{WORKER}/background/new.py", "import redis", {"redis-calls"}),
     (f"{WORKER}/requests/new.py", "import celery", {"celery-calls"}),

@@ -21,9 +21,8 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import violations
 from turnmill.contract.names import Seq
 from turnmill.contract.policy import StrategyName
-from turnmill_worker.compaction.cut import groups
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
-from turnmill_worker.compaction.tally import images
+from turnmill_worker.compaction.plan import groups
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, images
 
 IMAGE = {
     "type": "image_url",

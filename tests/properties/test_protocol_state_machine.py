@@ -54,18 +54,15 @@ from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.background.sweep import ARCHIVE_EVERY, Sweeper
-from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.compaction.tally import images, interactions
-from turnmill_worker.ports.past import Past, Restored
-from turnmill_worker.ports.records import Removed
-from turnmill_worker.ports.values import Counts, Recorded, SessionRef
+from turnmill_worker.compaction.snapshot import Snapshot, images, interactions
+from turnmill_worker.ports.values import Counts, Past, Recorded, Removed, Restored, SessionRef
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.spending import Spent
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.leases import RedisLease
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sessions import RedisSessions
-from turnmill_worker.store.summary_queue import RedisWaiting
+from turnmill_worker.store.summaries import RedisWaiting
 from turnmill_worker.store.sweep_lists import RedisSweepLists
 from turnmill_worker.tokens import count_request, counter_for
 

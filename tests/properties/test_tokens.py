@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from turnmill.contract.estimate import bound_tokens, bound_turn, estimate_tokens
 from turnmill_worker.tokens import CountedOnce, count_message, count_request, counter_for
-from turnmill_worker.tokens.heuristic import HeuristicCounter
+from turnmill_worker.tokens.counters import HeuristicCounter
 from turnmill_worker.tokens.tiktoken import TiktokenCounter
 
 O200K, CL100K = counter_for("o200k_base"), counter_for("cl100k_base")

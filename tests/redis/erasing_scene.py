@@ -17,11 +17,10 @@ from turnmill.contract.erasure import erasing
 from turnmill.contract.names import Namespace, SessionId
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.ports.values import SessionRef
-from turnmill_worker.store.batch_notes import RedisBatchNotes
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sessions import RedisSessions
-from turnmill_worker.store.summary_queue import RedisWaiting
+from turnmill_worker.store.summaries import RedisBatchNotes, RedisWaiting
 
 __all__ = ["POLICY", "WORDS", "Scene", "asking", "scenes"]
 

@@ -15,8 +15,8 @@ from turnmill.contract import jobs
 from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.background.sweep import ARCHIVE_EVERY, Sweeper
 from turnmill_worker.pipeline.archive import Archiving
-from turnmill_worker.ports.archive import DRAIN_WITHIN_S
-from turnmill_worker.ports.records import Removed
+from turnmill_worker.ports.protocols import DRAIN_WITHIN_S
+from turnmill_worker.ports.values import Removed
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.outgoing import LATE_DRAIN_MS, RedisOutgoing
 from turnmill_worker.store.sweep_lists import RedisSweepLists

@@ -12,8 +12,7 @@ from turnmill.broker_connection import ThriftyConnection
 from turnmill.contract.jobs import ESTIMATE
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.hint_app import hint_app
-from turnmill_worker.background.broker_messages import BadMessage, look_at
-from turnmill_worker.background.consumer import _careful
+from turnmill_worker.background.consumer import BadMessage, _careful, look_at
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

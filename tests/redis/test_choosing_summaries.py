@@ -12,7 +12,7 @@ from tests.redis.conftest import Worker
 from tests.worker.harness import chat
 from turnmill import ContextClient, Policy
 from turnmill_worker.pipeline.compact import Pipeline
-from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.ports.protocols import Summarizer
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader

@@ -24,8 +24,7 @@ from turnmill.contract.keys import (
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.registry import TROUBLED, registered_channel, registry_keys
 from turnmill.embedded_redis import EmbeddedRedis
-from turnmill_worker.background.sweep import ARCHIVE_EVERY, EXPIRY_EVERY, MOST, Sweeper
-from turnmill_worker.background.visits import Visits
+from turnmill_worker.background.sweep import ARCHIVE_EVERY, EXPIRY_EVERY, MOST, Sweeper, Visits
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.sweep_lists import RedisSweepLists
 

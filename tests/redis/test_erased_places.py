@@ -13,7 +13,7 @@ from turnmill import ContextClient
 from turnmill.contract import jobs
 from turnmill.contract.codec import decode_json
 from turnmill.contract.names import Seq
-from turnmill_worker.ports.batches import AwaitedSummary
+from turnmill_worker.ports.protocols import AwaitedSummary
 
 
 @pytest.fixture

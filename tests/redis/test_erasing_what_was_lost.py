@@ -14,10 +14,8 @@ from tests.redis.erasing_scene import SAID, WORDS, asking
 from turnmill import Policy
 from turnmill.contract.erasure import Erased
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.ports.erasure import Cleansed
-from turnmill_worker.ports.past import Past
-from turnmill_worker.ports.records import LostBranch
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.failover.branches import LostBranch
+from turnmill_worker.ports.values import Cleansed, Past, SessionRef
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.tokens import counter_for

@@ -13,7 +13,7 @@ import redis
 from turnmill.contract.keys import ENDPOINTS, endpoint_hash, endpoint_keys
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.errors import CircuitOpen, RateLimited, SummarizerFailed, SummarizerUnavailable
-from turnmill_worker.ports.models import place_of
+from turnmill_worker.ports.protocols import place_of
 from turnmill_worker.store.model_gates import RedisGate
 
 URL = "https://user:hunter2@models.example:8443/v1/?key=hunter3"

@@ -12,8 +12,7 @@ from turnmill import Policy, Turn
 from turnmill.contract.errors import NoCheckpoint
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill_worker.ports.past import Past, Restored
-from turnmill_worker.ports.values import CountedTurn, Counts, SessionRef
+from turnmill_worker.ports.values import CountedTurn, Counts, Past, Restored, SessionRef
 from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.sessions import RedisSessions

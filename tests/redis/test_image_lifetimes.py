@@ -17,8 +17,7 @@ from turnmill.commands import Command
 from turnmill.contract.keys import shard_of
 from turnmill.contract.names import SessionId
 from turnmill.embedded_redis import EmbeddedRedis
-from turnmill_worker.store.blobs import blobs, hold, release
-from turnmill_worker.store.outgoing import RedisOutgoing
+from turnmill_worker.store.outgoing import RedisOutgoing, blobs, hold, release
 
 LONG = {"role": "user", "content": "word " * 60}
 SMALL = Policy(max_tokens=1500)

@@ -10,7 +10,7 @@ import pytest
 from tests.redis.conftest import Site
 from turnmill import Policy
 from turnmill.contract.errors import NoCheckpoint
-from turnmill_worker.ports.archive import ArchiveDiverged
+from turnmill_worker.ports.protocols import ArchiveDiverged
 from turnmill_worker.store.outgoing import RedisOutgoing
 
 

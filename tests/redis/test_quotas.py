@@ -14,8 +14,8 @@ from turnmill.admission import REPORT_EVERY
 from turnmill.contract.names import Namespace
 from turnmill.contract.registry import registry_keys
 from turnmill.embedded_redis import EmbeddedRedis
-from turnmill_worker.background.quota_watch import EVERY, QuotaWatch
-from turnmill_worker.store.usage import RedisUsage
+from turnmill_worker.background.quotas import EVERY, QuotaWatch
+from turnmill_worker.store.reports import RedisUsage
 
 HELLO = {"role": "user", "content": "Hello."}
 LONG = {"role": "user", "content": "word " * 4_000}

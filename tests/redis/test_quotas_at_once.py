@@ -17,7 +17,7 @@ from turnmill import AsyncContextClient, ContextClient, QuotaExceeded
 from turnmill.admission import REPORT_EVERY
 from turnmill.contract.names import Namespace
 from turnmill.embedded_redis import EmbeddedRedis
-from turnmill_worker.background.quota_watch import QuotaWatch
+from turnmill_worker.background.quotas import QuotaWatch
 
 CLIENTS = 8
 TOLD_EVERY_S = 0.3

@@ -14,8 +14,7 @@ from turnmill.contract import jobs
 from turnmill.contract.keys import NAMESPACES, RESTING, shard_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis
-from turnmill_worker.background.sweep import Sweeper
-from turnmill_worker.background.visits import EXPIRY_EVERY, Visits
+from turnmill_worker.background.sweep import EXPIRY_EVERY, Sweeper, Visits
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.sweep_lists import RedisSweepLists
 

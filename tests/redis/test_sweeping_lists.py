@@ -15,7 +15,7 @@ from turnmill.contract import jobs
 from turnmill.contract.keys import NAMESPACES, SWEEP_LEASE
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.background.sweep import ARCHIVE_EVERY, EXPIRY_EVERY, Sweeper, SweepThread
-from turnmill_worker.store.sweep_lease import RedisSweepLease
+from turnmill_worker.store.leases import RedisSweepLease
 from turnmill_worker.store.sweep_lists import RedisSweepLists
 
 SMALL = Policy(max_tokens=512)

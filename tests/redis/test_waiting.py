@@ -17,7 +17,7 @@ from turnmill.contract.keys import WAITING
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.ports.values import SessionRef
-from turnmill_worker.store.summary_queue import RedisWaiting
+from turnmill_worker.store.summaries import RedisWaiting
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from turnmill.projection import project
 from turnmill_cli.evaluate.in_memory import InMemorySession
 from turnmill_cli.evaluate.methods import MeteredSummarizer
 from turnmill_worker.compaction.plan import SummaryRequest
-from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.ports.protocols import Summarizer
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.tokens import counter_for

@@ -22,15 +22,14 @@ from turnmill.dialects.legality import violations as of_dialect
 from turnmill.integrations.pydantic_ai.messages import from_chat, to_chat
 from turnmill.integrations.pydantic_ai.restoring import restore
 from turnmill.projection import project
-from turnmill_worker.archive.memory_extraction import of_turns
-from turnmill_worker.ports.records import ArchivedTurn
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.archive.memories import of_turns
+from turnmill_worker.ports.values import ArchivedTurn, SessionRef
 from turnmill_worker.reading.passages import USER
 from turnmill_worker.reading.plain_text import readable
 from turnmill_worker.reading.readings import Readings
 from turnmill_worker.reading.requests import Asked, open_requests
 from turnmill_worker.reading.said import Said
-from turnmill_worker.summarizers.openai.checks.invented_demands import Said as Demands
+from turnmill_worker.summarizers.openai.checks.demands import Said as Demands
 from turnmill_worker.tokens import counter_for
 
 COUNTER: Final = counter_for("o200k_base")

@@ -8,7 +8,7 @@ import pytest
 from kombu.asynchronous import Hub
 
 from turnmill.gathered_hints import LONGEST_PAUSE_S, PAUSE_S, GatheredHints
-from turnmill_worker.background.patient_consumer import PatientConsumer
+from turnmill_worker.background.consumer import PatientConsumer
 
 
 @pytest.mark.parametrize(

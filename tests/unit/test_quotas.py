@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from turnmill.contract.names import Namespace
+from turnmill_worker.background.quotas import Quota, Quotas
 from turnmill_worker.errors import InvalidSettings
-from turnmill_worker.quotas import Quota, Quotas
 
 ACME, OTHER = Namespace("acme"), Namespace("other")
 

@@ -20,8 +20,7 @@ from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.trajectory import Trajectory
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive.store import SqlArchive
-from turnmill_worker.ports.records import Removed
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.ports.values import Removed, SessionRef
 
 pytestmark = pytest.mark.worker
 

@@ -16,7 +16,7 @@ from turnmill import ContextClient, Policy
 from turnmill.contract.keys import endpoint_hash, endpoint_keys
 from turnmill.embedded_redis import EmbeddedRedis
 from turnmill.testing import FakeEndpoint, Fault
-from turnmill_worker.ports.models import place_of
+from turnmill_worker.ports.protocols import place_of
 
 pytestmark = pytest.mark.worker
 

@@ -13,14 +13,13 @@ from kombu import Exchange, Queue
 from turnmill.broker_connection import ThriftyAmqp
 from turnmill.contract import jobs
 from turnmill.contract.errors import NewerFormat
-from turnmill_worker import logs, tasks, wiring
+from turnmill_worker import tasks, wiring
+from turnmill_worker.background import logs
 from turnmill_worker.background.consumer import CarefulConsumer
-from turnmill_worker.background.summarizer_presence import Announcement
+from turnmill_worker.background.presence import Announcement
 from turnmill_worker.background.sweep import SweepThread
 from turnmill_worker.errors import InvalidSettings
 from turnmill_worker.tokens import counter_for
-
-__all__ = ["app"]
 
 
 class Threads(bootsteps.StartStopStep):

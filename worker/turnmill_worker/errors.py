@@ -34,26 +34,6 @@ import traceback
 from turnmill.contract.errors import InvalidInput, Transient, TurnmillError
 from turnmill_worker.spending import Spent
 
-__all__ = [
-    "ArchiveFailed",
-    "ArchiveTooNew",
-    "BatchFailed",
-    "CircuitOpen",
-    "EndpointRefused",
-    "InternalError",
-    "InvalidArchiveUrl",
-    "InvalidSettings",
-    "RateLimited",
-    "SummarizerFailed",
-    "SummarizerMisconfigured",
-    "SummarizerUnavailable",
-    "SummaryDeferred",
-    "SummaryRejected",
-    "UnknownSummarizer",
-    "UnusableSummary",
-    "where",
-]
-
 
 class SummaryRejected(TurnmillError):
     """A summary that must not be committed; says why in numbers, never in its words.

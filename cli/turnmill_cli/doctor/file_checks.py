@@ -24,7 +24,7 @@ def check_archive(archive: ArchiveDatabase, namespace: Namespace) -> Check:
         return Check("archive", "ok", "no worker here: run doctor where the workers run")
     if archive.is_absent:
         return Check("archive", "ok", f"none at {archive}: not needed yet, or kept elsewhere")
-    from turnmill_worker.archive.migrate import revisions  # noqa: PLC0415 - needs the extra worker
+    from turnmill_worker.archive.database import revisions  # noqa: PLC0415 - needs the extra worker
 
     try:
         with archive.open() as opened:

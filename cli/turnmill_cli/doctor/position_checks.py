@@ -12,7 +12,7 @@ from turnmill_cli.doctor.check import Check
 from turnmill_cli.options import Connection
 from turnmill_cli.output import CommandFailed, count
 from turnmill_cli.redis_view import Positions
-from turnmill_worker.ports.records import Tip
+from turnmill_worker.failover.branches import Tip
 
 __all__ = ["check_positions"]
 

@@ -19,8 +19,7 @@ from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
 from turnmill_worker.compaction.with_digest import known_after
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.pipeline.decide import Skip, decide
-from turnmill_worker.pipeline.draft import Draft
-from turnmill_worker.pipeline.summarize import Writer
+from turnmill_worker.pipeline.summarize import Draft, Writer
 from turnmill_worker.templates.loader import TemplateLoader
 
 __all__ = ["POLICIES", "InMemorySession"]

@@ -16,7 +16,7 @@ from turnmill_cli.evaluate.survival import DataSet, load, survival
 from turnmill_cli.output import CommandFailed
 from turnmill_cli.progress import progress
 from turnmill_worker.errors import SummarizerFailed
-from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.ports.protocols import Summarizer
 from turnmill_worker.summarizers.openai.prices import Price, load_prices
 from turnmill_worker.tokens import counter_for
 

@@ -13,7 +13,7 @@ from turnmill.contract.token_counters import Counter
 from turnmill_cli.output import CommandFailed
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import InvalidSettings, SummarizerFailed
-from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.ports.protocols import Summarizer
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.settings import load_settings
 from turnmill_worker.summarizers.registry import Registry

@@ -7,8 +7,8 @@ from dataclasses import replace
 from turnmill import Policy
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
-from turnmill_worker.compaction.cut import groups
 from turnmill_worker.compaction.heard import heard_in
+from turnmill_worker.compaction.plan import groups
 from turnmill_worker.compaction.strategies import choose
 from turnmill_worker.tokens import CountedOnce, counter_for
 

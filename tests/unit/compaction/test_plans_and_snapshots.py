@@ -11,7 +11,7 @@ from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import StrategyName
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.strategies import choose
-from turnmill_worker.ports.batches import AwaitedSummary
+from turnmill_worker.ports.protocols import AwaitedSummary
 from turnmill_worker.tokens import CountedOnce, counter_for
 
 COUNTER = CountedOnce(counter_for())

@@ -7,8 +7,7 @@ from turnmill import Policy
 from turnmill.contract.context import JsonMessage
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies import choose
-from turnmill_worker.pipeline.draft import Draft
-from turnmill_worker.pipeline.summarize import Writer
+from turnmill_worker.pipeline.summarize import Draft, Writer
 from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import CountedOnce, counter_for

@@ -14,8 +14,8 @@ from turnmill.contract.keys import KEY_GROUPS, AskKeys, EndpointKeys, SessionKey
 from turnmill.contract.registry import RegistryKeys
 from turnmill.contract.scripts import Script, load_script
 from turnmill_worker.store import lua as worker_lua
-from turnmill_worker.store.sweep_lease import SweepKeys
-from turnmill_worker.store.sweep_registry import ListKeys
+from turnmill_worker.store.leases import SweepKeys
+from turnmill_worker.store.namespaces import ListKeys
 
 GOOD = "-- Says hello.\n-- KEYS: meta, log\n-- ARGV: name, size:number, more...\n-- returns: 1\n"
 PACKAGED = [

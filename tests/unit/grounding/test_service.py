@@ -16,11 +16,9 @@ from tests.unit.grounding.endpoint import Endpoint, serving
 from turnmill.contract.errors import ArchiveUnavailable
 from turnmill.contract.names import Namespace, Seq
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.grounding.hybrid import HybridSearch
-from turnmill_worker.grounding.openai_embeddings import OpenAiEmbedder
-from turnmill_worker.grounding.service import GroundingService
-from turnmill_worker.ports.records import Batch, Memory
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.ports.values import Batch, Memory, SessionRef
+from turnmill_worker.requests.embeddings import OpenAiEmbedder
+from turnmill_worker.requests.grounding import GroundingService, HybridSearch
 
 SHOP = Namespace("shop")
 OTHER = Namespace("other")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.effort import assert_linear
 from turnmill_worker.templates import Template, parse_output, sections_found
-from turnmill_worker.templates.parser import parse_template
+from turnmill_worker.templates.template import parse_template
 
 
 def with_contract(contract: str) -> Template:

@@ -10,8 +10,7 @@ import pytest
 from tests.effort import assert_linear
 from turnmill.contract.errors import InvalidTemplate
 from turnmill_worker.templates import Template, warnings
-from turnmill_worker.templates.markdown_outline import outline
-from turnmill_worker.templates.parser import MAX_BYTES, parse_template
+from turnmill_worker.templates.template import MAX_BYTES, outline, parse_template
 
 
 def parsed(text: str | bytes) -> Template:

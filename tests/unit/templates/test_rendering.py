@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmill_worker.templates import PLACEHOLDERS, Template, render
-from turnmill_worker.templates.parser import parse_template
+from turnmill_worker.templates.template import parse_template
 
 ALL = "\n".join(f"{name}: {{{{ {name} }}}}" for name in PLACEHOLDERS)
 

@@ -12,8 +12,7 @@ from turnmill.contract.errors import InvalidInput, UnknownEncoding
 from turnmill_worker.tokens import TokenCounter, counter_for
 from turnmill_worker.tokens import counters as counter_module
 from turnmill_worker.tokens.bpe_openai import BpeCounter
-from turnmill_worker.tokens.counters import ImagePricing
-from turnmill_worker.tokens.heuristic import HeuristicCounter
+from turnmill_worker.tokens.counters import HeuristicCounter, ImagePricing
 from turnmill_worker.tokens.tiktoken import TiktokenCounter
 
 

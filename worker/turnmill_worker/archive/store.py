@@ -2,31 +2,84 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
+from turnmill.contract.errors import ArchiveUnavailable
 from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.sealing import Cipher
 from turnmill.contract.trajectory import TurnState
-from turnmill_worker.archive import branches, memory_writes, writes
-from turnmill_worker.archive import forget as forgetting
+from turnmill_worker.archive import database, writes
+from turnmill_worker.archive import lost_branches as branches
+from turnmill_worker.archive import memories as memory_writes
 from turnmill_worker.archive import reads as queries
-from turnmill_worker.archive.archived_values import ArchivedSession, ManagedView
-from turnmill_worker.archive.erasures import Erasures
-from turnmill_worker.archive.rows import epoch_number
-from turnmill_worker.ports.records import (
+from turnmill_worker.archive import removal as erasing
+from turnmill_worker.archive import removal as forgetting
+from turnmill_worker.archive.database import Database
+from turnmill_worker.archive.rows import ArchivedSession, ManagedView, epoch_number
+from turnmill_worker.failover.branches import LostBranch, Tip
+from turnmill_worker.ports.values import (
     ArchivedCompaction,
     ArchivedTurn,
     Batch,
     Blob,
-    LostBranch,
+    Drain,
+    Emptied,
+    Erasure,
+    Gone,
+    Mark,
     Memory,
     Removed,
-    Tip,
+    SessionRef,
 )
-from turnmill_worker.ports.values import Drain, Mark, SessionRef
 
-__all__ = ["SqlArchive"]
+
+class Erasures(Database):
+    """The part of the archive that words leave by."""
+
+    def epochs(self, ref: SessionRef) -> dict[str, str]:
+        """The session's incarnations, oldest first, each after what Redis lost of it.
+
+        By epoch; for what was lost, the epoch it was taken from.
+        """
+        with self._read() as connection:
+            return erasing.epochs(connection, ref)
+
+    def pushed_memories(self, namespace: Namespace) -> list[tuple[str, str]]:
+        """Ids and texts of the memories that agents pushed to the namespace."""
+        with self._read() as connection:
+            return erasing.pushed(connection, namespace)
+
+    def erase(
+        self, ref: SessionRef, epoch: str, emptied: Emptied, *, dry_run: bool = False
+    ) -> Gone:
+        """Erase turns of one incarnation, and what was made of them; ``dry_run`` only counts.
+
+        What a drain has read of Redis already is stored by it no more.
+        """
+        number = epoch_number(epoch)
+        with self._write() as connection:
+            gone = erasing.erase(connection, ref, number, emptied)
+            if dry_run:
+                connection.rollback()
+        return gone
+
+    def note_erasure(self, namespace: Namespace, erasure: Erasure) -> None:
+        """Keep the record of an erasure; once more replaces it."""
+        with self._write() as connection:
+            erasing.note(connection, namespace, erasure)
+
+    def erasures(self, namespace: Namespace, session: SessionId | None = None) -> list[Erasure]:
+        """The records of erasures, oldest first, of one session or all."""
+        with self._read() as connection:
+            return erasing.recorded(connection, namespace, session)
+
+    def rewrite(self) -> bool:
+        """Write the database's files anew, without old bytes; False if it could not be done now."""
+        return database.rewrite(self._engine)
 
 
 class SqlArchive(Erasures):
@@ -214,3 +267,39 @@ class SqlArchive(Erasures):
     @staticmethod
     def _epoch(connection: Connection, ref: SessionRef, epoch: str | None) -> int | None:
         return queries.newest_epoch(connection, ref) if epoch is None else epoch_number(epoch)
+
+
+if TYPE_CHECKING:
+    _Base = SqlArchive
+else:
+    _Base = object
+
+
+class LazyArchive(_Base):
+    """A ``SqlArchive`` whose first call opens it; a failed opening is tried again by the next.
+
+    Every method raises what ``SqlArchive.open`` and the method itself raise.
+    """
+
+    def __init__(self, url: str, cipher: Cipher | None = None) -> None:
+        self._url = url
+        self._cipher = cipher
+        self._opened: SqlArchive | None = None
+        self._opening = threading.Lock()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._open(), name)
+
+    def _open(self) -> SqlArchive:
+        with self._opening:
+            if self._opened is None:
+                try:
+                    self._opened = SqlArchive.open(self._url, self._cipher)
+                except OSError as error:
+                    # The folder of a SQLite file cannot be used now; it may be mounted later.
+                    raise ArchiveUnavailable(
+                        f"archive: its folder cannot be used ({type(error).__name__})"
+                    ) from error
+            return self._opened

@@ -11,14 +11,9 @@ import structlog
 from turnmill.contract import jobs
 from turnmill.contract.errors import Transient
 from turnmill.contract.job_outcomes import Outcome
-from turnmill_worker.pipeline.agreement import past_agreed
-from turnmill_worker.pipeline.compare import Comparing
-from turnmill_worker.ports.archive import Archive, ArchiveDiverged, Outgoing
-from turnmill_worker.ports.hints_and_waiting import Hints
-from turnmill_worker.ports.sessions import States
+from turnmill_worker.failover.noticing import Comparing, past_agreed
+from turnmill_worker.ports.protocols import Archive, ArchiveDiverged, Hints, Outgoing, States
 from turnmill_worker.ports.values import Drain, Mark, SessionRef
-
-__all__ = ["Archiving"]
 
 log = structlog.get_logger()
 

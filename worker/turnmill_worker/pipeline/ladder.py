@@ -15,15 +15,11 @@ from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
 from turnmill_worker.compaction.with_digest import known_after
 from turnmill_worker.errors import SummaryDeferred, SummaryRejected
-from turnmill_worker.pipeline.draft import Draft
-from turnmill_worker.pipeline.summarize import DraftWriter, Later
-from turnmill_worker.ports.hints_and_waiting import Hints, Waiting
-from turnmill_worker.ports.sessions import Lease, Sessions
+from turnmill_worker.pipeline.summarize import Draft, DraftWriter, Later
+from turnmill_worker.ports.protocols import Hints, Lease, Sessions, Waiting
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.spending import Spent
 from turnmill_worker.tokens import CountedOnce
-
-__all__ = ["HANDOVER_S", "RETRY_AFTER_S", "Ladder", "Ports"]
 
 RETRY_AFTER_S = 5.0
 """When a summarizer's passing failure is tried again."""

@@ -9,8 +9,6 @@ from typing import Protocol
 from turnmill.contract.names import Namespace
 from turnmill_worker.ports.values import SessionRef
 
-__all__ = ["Late", "Presence", "QuarantineList", "SweepLease", "SweepLists", "Trouble"]
-
 Late = tuple[list[SessionRef], list[SessionRef]]
 """What was missed, on two lists."""
 

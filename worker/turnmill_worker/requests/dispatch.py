@@ -14,11 +14,8 @@ from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
-from turnmill_worker.requests.remembering import Remembering
-from turnmill_worker.requests.rollback import Rollback
-from turnmill_worker.requests.taking_back import TakingBack
-
-__all__ = ["Answering", "Questions"]
+from turnmill_worker.requests.grounding import Remembering
+from turnmill_worker.requests.rollback import Rollback, TakingBack
 
 
 class Questions(Protocol):

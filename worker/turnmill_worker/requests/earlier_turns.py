@@ -14,14 +14,9 @@ from turnmill.contract.names import Seq, Version
 from turnmill.contract.render import render_head, system_message
 from turnmill.contract.token_counters import Counter, Counters
 from turnmill.contract.tools import count_tools
-from turnmill_worker.compaction.tally import images, interactions
-from turnmill_worker.ports.archive import Archive
-from turnmill_worker.ports.past import Past, Restored
-from turnmill_worker.ports.records import ArchivedTurn
-from turnmill_worker.ports.sessions import States
-from turnmill_worker.ports.values import CountedTurn, SessionRef
-
-__all__ = ["EarlierTurns"]
+from turnmill_worker.compaction.snapshot import images, interactions
+from turnmill_worker.ports.protocols import Archive, States
+from turnmill_worker.ports.values import ArchivedTurn, CountedTurn, Past, Restored, SessionRef
 
 
 class EarlierTurns:

@@ -11,14 +11,9 @@ from turnmill.contract.errors import UnknownSession
 from turnmill.contract.images.references import blobs_of, join_images
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.trajectory import CommittedContext, LostTurns, Trajectory, TrajectoryTurn
-from turnmill_worker.pipeline.agreement import past_agreed
-from turnmill_worker.ports.archive import Archive, Outgoing
-from turnmill_worker.ports.past import Past
-from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Blob
-from turnmill_worker.ports.sessions import States
-from turnmill_worker.ports.values import SessionRef
-
-__all__ = ["Exporting", "committed", "with_images"]
+from turnmill_worker.failover.noticing import past_agreed
+from turnmill_worker.ports.protocols import Archive, Outgoing, States
+from turnmill_worker.ports.values import ArchivedCompaction, ArchivedTurn, Blob, Past, SessionRef
 
 
 class Exporting:

@@ -10,8 +10,6 @@ from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.scripts import run, translated
 
-__all__ = ["RedisQuestions"]
-
 ANSWER_MS = 60_000
 
 

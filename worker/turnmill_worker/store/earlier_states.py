@@ -16,21 +16,26 @@ from turnmill.contract.policy import Policy
 from turnmill.contract.sealing import Secret, check_plain
 from turnmill.contract.stored_policy import stored_policy
 from turnmill.transport import redis_now_ms
-from turnmill_worker.ports.erasure import Cleansed
-from turnmill_worker.ports.past import Past, PastState, Restored
-from turnmill_worker.ports.records import ArchivedTurn, Blob
-from turnmill_worker.ports.values import CountedTurn, SessionRef
-from turnmill_worker.store.blobs import hold, release
-from turnmill_worker.store.kept_beside import decoded, encoded
+from turnmill_worker.ports.values import (
+    ArchivedTurn,
+    Blob,
+    Cleansed,
+    CountedTurn,
+    Past,
+    PastState,
+    Restored,
+    SessionRef,
+)
 from turnmill_worker.store.outgoing import (
     archived_compaction,
     archived_turn,
     fields_of,
+    hold,
     left_entry,
+    release,
 )
 from turnmill_worker.store.scripts import keys_of, run, translated
-
-__all__ = ["RedisStates"]
+from turnmill_worker.store.sessions import decoded_known, encoded_known
 
 
 class RedisStates:
@@ -124,10 +129,10 @@ class RedisStates:
             body: bytes | None = self._redis.get(keys_of(ref).facts)
         if not remade:
             return body or b""
-        known = decoded(body, watermark)
+        known = decoded_known(body, watermark)
         # What is of no known turn came from a summary.
         readings = tuple(each for each in known.readings if each.seq)
-        return encoded(replace(known, readings=readings))
+        return encoded_known(replace(known, readings=readings))
 
 
 def _common(ref: SessionRef, past: Past, state: Restored) -> dict[str, str | bytes | int]:

@@ -17,12 +17,9 @@ from turnmill.contract.registry import registry_keys
 from turnmill.transport import redis_now_ms
 from turnmill_worker.ports.sweep import Late
 from turnmill_worker.ports.values import SessionRef
-from turnmill_worker.store.listed_names import drop, session_named
-from turnmill_worker.store.runs import RedisRuns
+from turnmill_worker.store.namespaces import RedisRegistry, drop, session_named
+from turnmill_worker.store.redis_runs import RedisRuns
 from turnmill_worker.store.scripts import AHEAD_MS, queue, translated
-from turnmill_worker.store.sweep_registry import RedisRegistry
-
-__all__ = ["RedisSweepLists"]
 
 EXPIRY_CHECKS: Final = 32
 """Sessions per shard checked for expiry in one go, at random, so that all have their turn."""

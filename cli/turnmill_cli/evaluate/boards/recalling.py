@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Namespace, Seq, SessionId
-from turnmill_worker.archive.memory_extraction import of_turns
-from turnmill_worker.grounding.index import MemoryIndex
-from turnmill_worker.ports.records import ArchivedTurn, Memory
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.archive.memories import of_turns
+from turnmill_worker.ports.values import ArchivedTurn, Memory, SessionRef
+from turnmill_worker.requests.grounding import MemoryIndex
 
 __all__ = ["Recall", "recall_of"]
 

@@ -17,7 +17,7 @@ from turnmill_cli.evaluate.options import EvaluateOptions
 from turnmill_cli.evaluate.sheet import Sheet
 from turnmill_cli.evaluate.survival import DataSet, load
 from turnmill_cli.output import CommandFailed
-from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.ports.protocols import Summarizer
 from turnmill_worker.tokens import CountedOnce, counter_for
 
 __all__ = ["boards"]

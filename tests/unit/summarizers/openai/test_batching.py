@@ -18,9 +18,9 @@ from turnmill_worker.errors import (
     SummarizerUnavailable,
     UnusableSummary,
 )
-from turnmill_worker.ports.batches import AwaitedSummary
-from turnmill_worker.summarizers.openai.batches import BatchedAnswer, OpenAiBatches
+from turnmill_worker.ports.protocols import AwaitedSummary
 from turnmill_worker.summarizers.openai.prices import Price, Prices, load_prices
+from turnmill_worker.summarizers.openai.summarizer import BatchedAnswer, OpenAiBatches
 
 WORDS = str(TALK[0]["content"])
 

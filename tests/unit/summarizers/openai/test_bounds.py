@@ -19,9 +19,13 @@ from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, connected, 
 from turnmill.testing import FakeEndpoint
 from turnmill_worker.errors import SummarizerMisconfigured, SummarizerUnavailable
 from turnmill_worker.ports.work_while_waiting import done_while_waiting
-from turnmill_worker.summarizers.openai.answers import from_chat
-from turnmill_worker.summarizers.openai.call_limits import bounded_client
-from turnmill_worker.summarizers.openai.endpoint import ModelEndpoint, ModelOptions, Prompt
+from turnmill_worker.summarizers.openai.endpoint import (
+    ModelEndpoint,
+    ModelOptions,
+    Prompt,
+    bounded_client,
+    from_chat,
+)
 
 GIVEN_UP_S = 15.0
 """A call with half a second to go ends long before; one that nobody ends, never."""

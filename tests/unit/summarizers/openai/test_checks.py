@@ -6,15 +6,14 @@ import pytest
 
 from tests.effort import assert_linear
 from tests.unit.summarizers.openai.talks import COUNTER
-from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.checks.checker import Accepted, Checker, Fault
-from turnmill_worker.summarizers.openai.checks.demand_lines import (
+from turnmill_worker.summarizers.openai.checks.demands import (
+    Said,
     attributed,
     clauses,
     constraints,
     goals,
 )
-from turnmill_worker.summarizers.openai.checks.invented_demands import Said
 from turnmill_worker.summarizers.openai.checks.language import Spoken, languages, script_of
 from turnmill_worker.summarizers.openai.checks.section_parser import (
     SECTIONS,
@@ -22,6 +21,7 @@ from turnmill_worker.summarizers.openai.checks.section_parser import (
     rendered,
     unwrapped,
 )
+from turnmill_worker.summarizers.openai.endpoint import Answer
 
 USER = [
     "Please cancel order #W7710442 and do not refund it to my old card.",

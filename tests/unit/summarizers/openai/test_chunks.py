@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.summarizers.openai.talks import COUNTER, assistant, call, numbered, result, user
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.names import Seq
-from turnmill_worker.summarizers.openai.chunks import chunks
-from turnmill_worker.summarizers.openai.prompt_records import entry_of
-from turnmill_worker.summarizers.openai.prompts import Marks
+from turnmill_worker.summarizers.openai.prompts import Marks, chunks, entry_of
 
 NONCE = "0123456789ab"
 MARK = re.compile(rf"<<{NONCE} #(\d+) (\w+)(?: part (\d+) of (\d+))?>>\n")

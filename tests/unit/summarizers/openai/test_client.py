@@ -16,9 +16,14 @@ from pydantic import SecretStr
 from tests.unit.summarizers.openai.talks import COUNTER, KEY, connected, request
 from turnmill.testing import FakeEndpoint
 from turnmill_worker.errors import SummarizerMisconfigured, SummarizerUnavailable, UnusableSummary
-from turnmill_worker.summarizers.openai.answers import from_chat, from_response
-from turnmill_worker.summarizers.openai.endpoint import ModelEndpoint, read_key
-from turnmill_worker.summarizers.openai.error_translation import retry_after_s, translated
+from turnmill_worker.summarizers.openai.endpoint import (
+    ModelEndpoint,
+    from_chat,
+    from_response,
+    read_key,
+    retry_after_s,
+    translated,
+)
 
 
 def test_a_key_comes_from_a_file(tmp_path: Path) -> None:

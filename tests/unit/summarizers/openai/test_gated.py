@@ -16,8 +16,12 @@ from turnmill_worker.errors import (
     SummarizerMisconfigured,
     SummarizerUnavailable,
 )
-from turnmill_worker.summarizers.openai.endpoint import ModelEndpoint, ModelOptions, Prompt
-from turnmill_worker.summarizers.openai.gated_endpoint import GatedEndpoint
+from turnmill_worker.summarizers.openai.endpoint import (
+    GatedEndpoint,
+    ModelEndpoint,
+    ModelOptions,
+    Prompt,
+)
 
 PROMPT = Prompt("Be brief.", "word " * 700)
 OPTIONS = ModelOptions(model=MODEL, timeout_s=0.5)

@@ -12,7 +12,7 @@ import pytest
 
 from turnmill_worker.errors import SummarizerMisconfigured
 from turnmill_worker.spending import Spent
-from turnmill_worker.summarizers.openai.answers import Answer
+from turnmill_worker.summarizers.openai.endpoint import Answer
 from turnmill_worker.summarizers.openai.prices import load_prices
 
 

@@ -14,10 +14,11 @@ from tests.unit.summarizers.openai.talks import COUNTER, connected, request, use
 from turnmill.contract.names import Seq
 from turnmill.testing import FakeEndpoint
 from turnmill_worker.summarizers.openai.checks.section_parser import SECTIONS, parse
-from turnmill_worker.summarizers.openai.prompt_records import cleaned, entry_of
 from turnmill_worker.summarizers.openai.prompts import (
     Entry,
     Marks,
+    cleaned,
+    entry_of,
     fresh_nonce,
     instructions,
     neutral,

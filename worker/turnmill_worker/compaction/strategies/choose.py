@@ -11,16 +11,13 @@ from turnmill.contract.render import request_entry
 from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.heard import heard_in
 from turnmill_worker.compaction.plan import Plan
-from turnmill_worker.compaction.snapshot import Snapshot
+from turnmill_worker.compaction.snapshot import INTERACTIONS, Snapshot
 from turnmill_worker.compaction.strategies.elide import elide, fit_newest
 from turnmill_worker.compaction.strategies.images import elide_images
 from turnmill_worker.compaction.strategies.iterations import iterations
 from turnmill_worker.compaction.strategies.managed import managed
 from turnmill_worker.compaction.strategies.rolling import rolling, rolling_budget
 from turnmill_worker.compaction.strategies.window import window, window_budget
-from turnmill_worker.compaction.tally import INTERACTIONS
-
-__all__ = ["plan"]
 
 
 class _Elides(NamedTuple):

@@ -6,10 +6,7 @@ from collections.abc import Iterator
 
 from turnmill.contract.context import Elision, JsonMessage
 from turnmill.contract.token_counters import Counter
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
-from turnmill_worker.compaction.tally import image_parts
-
-__all__ = ["elide_images"]
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, image_parts
 
 
 def elide_images(snapshot: Snapshot, counter: Counter) -> Snapshot:

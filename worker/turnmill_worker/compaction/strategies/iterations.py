@@ -15,13 +15,21 @@ from turnmill.contract.context import SummaryEvent
 from turnmill.contract.marks import DATA
 from turnmill.contract.render import event_text
 from turnmill.contract.token_counters import Counter
-from turnmill_worker.compaction.cut import Group, choose_cut, groups
-from turnmill_worker.compaction.plan import Plan, SummaryRequest, records_of
+from turnmill_worker.compaction.plan import (
+    Group,
+    Plan,
+    SummaryRequest,
+    choose_cut,
+    groups,
+    records_of,
+)
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.compaction.strategies.rolling import SHARES, beside_summary, summary_budget
-from turnmill_worker.compaction.strategies.room_for_text import room_beside
-
-__all__ = ["event_tokens", "iterations"]
+from turnmill_worker.compaction.strategies.rolling import (
+    SHARES,
+    beside_summary,
+    room_beside,
+    summary_budget,
+)
 
 _EVENT_TOKENS = 120
 """Two or three sentences."""

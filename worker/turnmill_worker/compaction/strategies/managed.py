@@ -15,15 +15,9 @@ from turnmill.contract.context import JsonMessage, Receipt, StoredContext
 from turnmill.contract.memories_message import is_memories
 from turnmill.contract.names import Seq
 from turnmill.contract.token_counters import Counter
-from turnmill_worker.compaction.cut import Group, groups
-from turnmill_worker.compaction.plan import Plan, SummaryRequest, records_of
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
-from turnmill_worker.compaction.strategies.rolling import summary_budget
-from turnmill_worker.compaction.strategies.room_for_text import room_beside
-from turnmill_worker.compaction.tally import interactions
-
-__all__ = ["for_template", "managed", "runs"]
-
+from turnmill_worker.compaction.plan import Group, Plan, SummaryRequest, groups, records_of
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, interactions
+from turnmill_worker.compaction.strategies.rolling import room_beside, summary_budget
 
 _LEAST_TOKENS = 32
 """A view shorter than this says nothing."""

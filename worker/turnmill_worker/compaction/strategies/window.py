@@ -10,12 +10,9 @@ from collections.abc import Sequence
 from turnmill.contract.context import Receipt
 from turnmill.contract.render import render_head
 from turnmill.contract.token_counters import Counter
-from turnmill_worker.compaction.cut import Group, choose_cut, groups
-from turnmill_worker.compaction.plan import Plan, records_of
+from turnmill_worker.compaction.plan import Group, Plan, choose_cut, groups, records_of
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.rolling import ledger_budget, summary_budget
-
-__all__ = ["window", "window_budget"]
 
 _RECEIPT_TOKENS = 48
 
