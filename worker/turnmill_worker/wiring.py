@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from importlib.metadata import entry_points
 from typing import Any
 
 import redis
@@ -24,6 +25,9 @@ from turnmill_worker.background.hints import CeleryHints, HintsOrJobs, Job
 from turnmill_worker.background.presence import Announcement
 from turnmill_worker.background.quotas import Quotas, QuotaWatch
 from turnmill_worker.background.sweep import Sweeper, SweepThread
+from turnmill_worker.compaction.strategies.registry import GROUP as STRATEGIES
+from turnmill_worker.compaction.strategies.registry import register
+from turnmill_worker.errors import InvalidSettings
 from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
@@ -97,6 +101,20 @@ class Parts:
     answering: Answering
 
 
+@lru_cache(maxsize=1)
+def load_strategies() -> None:
+    """Register the strategies other packages offer; one that cannot be used is told of in the log.
+
+    Without it, policies that name it go on with their other strategies.
+    """
+    for entry in entry_points(group=STRATEGIES):
+        try:
+            register(entry.name, entry.load())
+        except Exception as error:  # noqa: BLE001 - other people's code; it must end no worker
+            why = str(error) if isinstance(error, InvalidSettings) else type(error).__name__
+            log.warning("strategy not loaded", strategy=entry.name, why=why)
+
+
 def parts(app: Celery) -> Parts:
     """The process's parts; made after a fork, never before: sockets must not be shared."""
     return _parts(app, os.getpid())
@@ -104,6 +122,7 @@ def parts(app: Celery) -> Parts:
 
 @lru_cache(maxsize=1)
 def _parts(app: Celery, _pid: int) -> Parts:
+    load_strategies()
     client, hints = connect(), CeleryHints(app)
     counters = partial(counter_for, folder=settings().tokenizer_dir)
     archive = LazyArchive(settings().archive, _cipher()) if settings().archive else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -12,13 +12,14 @@ from turnmill.contract.context import Limits
 from turnmill.contract.encodings import ENCODINGS, is_encoding
 from turnmill.contract.errors import InvalidPolicy
 from turnmill.contract.images.token_cost import DEFAULT_FORMULA, FORMULAS
-from turnmill.contract.names import SUMMARIZER_NAME, TEMPLATE_NAME
+from turnmill.contract.names import STRATEGY_NAME, SUMMARIZER_NAME, TEMPLATE_NAME
 from turnmill.contract.quality_weights import QualityWeights
 from turnmill.contract.turns import explain
 
 __all__ = ["ENCODINGS", "MIN_ROOM_TOKENS", "OFFLINE", "Limits", "Policy", "StrategyName"]
 
-StrategyName = Literal["images", "elide", "iterations", "managed", "rolling", "window"]
+StrategyName = Annotated[str, Field(pattern=STRATEGY_NAME)]
+"""images, elide, iterations, managed, rolling, window, or what packages offer to workers."""
 
 OFFLINE: Final = "extractive"
 """The summarizer every worker has: it asks no model, and stands in for all others."""
@@ -67,7 +68,8 @@ class Policy(BaseModel):
         recent_turns_to_keep: newest turns kept word for word as long as the target allows.
         min_progress_ratio: smallest share of the room a compaction must free to be worth it.
         elide_over_tokens: tool results above this are bulky; ``elide`` shortens old ones.
-        strategies: tried in this order, cheap to expensive, until the target is reached.
+        strategies: tried in this order, cheap to expensive, until the target is reached; packages
+            may offer others. A worker passes over those that it does not know, and says so.
         summarizer: who answers a summary request; ``extractive`` needs no model and no key,
             ``openai`` asks the workers' OpenAI-compatible endpoint; packages may offer other
             summarizers. If one keeps failing, writes nothing good enough or is not known to the

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.errors import InvalidPolicy
 from turnmill.contract.formats import is_newer, refuse_newer, stamp, unreadable
-from turnmill.contract.policy import Policy, StrategyName
+from turnmill.contract.policy import Policy
 from turnmill.contract.quality_weights import QualityWeights
 
 __all__ = ["policy_body", "stored_policy"]
@@ -19,7 +19,7 @@ def policy_body(policy: Policy) -> bytes:
 
 
 def stored_policy(body: bytes | str) -> Policy:
-    """The policy as this version knows it: without the fields and strategies of newer ones.
+    """The policy as this version knows it: without the fields of newer ones.
 
     Raises:
         NewerFormat: a newer version wrote it, and this one cannot follow it.
@@ -46,6 +46,4 @@ def _known(fields: dict[str, Any]) -> dict[str, Any]:
     if isinstance(weights := known.get("quality_weights"), dict):
         names = QualityWeights.model_fields
         known["quality_weights"] = {name: weights[name] for name in names if name in weights}
-    if isinstance(strategies := known.get("strategies"), list):
-        known["strategies"] = [each for each in strategies if each in get_args(StrategyName)]
     return known

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import get_args
+from dataclasses import replace
+
+import pytest
 
 from turnmill import Policy
 from turnmill.contract.context import EMPTY, JsonMessage
 from turnmill.contract.names import Namespace, Seq, SessionId
-from turnmill.contract.policy import StrategyName
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
-from turnmill_worker.compaction.strategies import choose
+from turnmill_worker.compaction.strategies import choose, registry
+from turnmill_worker.compaction.strategies.elide import elide
+from turnmill_worker.errors import InvalidSettings, UnknownStrategy
 from turnmill_worker.ports.protocols import AwaitedSummary
 from turnmill_worker.tokens import CountedOnce, counter_for
 
@@ -42,8 +45,42 @@ def after_a_long_result() -> Snapshot:
     )
 
 
-def test_every_strategy_a_policy_may_name_is_known() -> None:
-    assert set(choose._STRATEGIES) == set(get_args(StrategyName))
+def test_a_strategy_that_nobody_registered_is_passed_over() -> None:
+    snapshot = after_a_long_result()
+    policy = snapshot.policy.model_copy(update={"strategies": ("dream", "elide")})
+
+    found = choose.plan(replace(snapshot, policy=policy), COUNTER)
+
+    assert found is not None
+    assert found.strategy == "elide"
+
+
+def test_a_policy_of_strategies_that_nobody_registered_says_which_there_are() -> None:
+    snapshot = after_a_long_result()
+    policy = snapshot.policy.model_copy(update={"strategies": ("dream",)})
+
+    with pytest.raises(UnknownStrategy, match=r"no strategy dream: there are elide, images"):
+        choose.plan(replace(snapshot, policy=policy), COUNTER)
+
+
+def test_a_plan_has_the_name_of_the_strategy_that_made_its_elisions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry, "_REGISTERED", {**registry._REGISTERED})
+    registry.register("hush", registry.Elides(elide))
+    snapshot = after_a_long_result()
+    policy = snapshot.policy.model_copy(update={"strategies": ("hush", "window")})
+
+    found = choose.plan(replace(snapshot, policy=policy), COUNTER)
+
+    assert found is not None
+    assert found.strategy == "hush"
+
+
+@pytest.mark.parametrize("strategy", [registry.Covers(lambda _, __: None), "elide"])
+def test_a_name_has_one_strategy(strategy: registry.Strategy) -> None:
+    with pytest.raises(InvalidSettings, match="strategy 'elide'"):
+        registry.register("elide", strategy)
 
 
 def test_a_plan_knows_what_it_was_planned_from() -> None:

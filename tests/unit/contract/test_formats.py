@@ -105,7 +105,7 @@ def test_a_stored_policy_is_followed_as_far_as_it_is_known() -> None:
 
     policy = stored_policy(body(**newer))
 
-    assert policy == Policy(max_tokens=4000, strategies=("rolling",))
+    assert policy == Policy(max_tokens=4000, strategies=("dream", "rolling"))
 
 
 def test_what_a_person_writes_is_read_strictly() -> None:

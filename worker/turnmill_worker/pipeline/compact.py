@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
+import structlog
+
 from turnmill.contract.errors import SessionBusy, Transient, UnknownSession
 from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.policy import OFFLINE
@@ -20,6 +22,7 @@ from turnmill_worker.compaction.plan import previous_text
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.on_request import force as force_plan
 from turnmill_worker.compaction.strategies.on_request import is_short
+from turnmill_worker.compaction.strategies.registry import registered, unknown_of
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.pipeline.batch import Batches, BatchWriter, NoBatches
 from turnmill_worker.pipeline.decide import Skip, decide
@@ -111,6 +114,8 @@ def _nothing_done(snapshot: Snapshot, reason: str) -> SummarizationResult:
         reason=reason,
     )
 
+
+log = structlog.get_logger()
 
 POSTPONE_S = 60.0
 """How long a session rests whose job met a defect."""
@@ -208,6 +213,8 @@ class Pipeline:
                     return outcome
             if isinstance(decide(snapshot.usage, snapshot.limits, snapshot.exceeded), Skip):
                 return ladder.give_up("skipped")
+            if unknown := unknown_of(snapshot.policy.strategies):
+                log.warning("unknown strategies", names=unknown, known=registered())
             if _is_late(snapshot):
                 ladder.use(self._writer.without_models())
             elif snapshot.policy.batch and not awaited and self._batches.suits(snapshot):

@@ -10,6 +10,7 @@ from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.heard import heard_in
 from turnmill_worker.compaction.plan import groups
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.compaction.strategies.registry import Elides, register
 from turnmill_worker.reading.requests import shortened
 
 _STUB_SHARE = 0.2
@@ -125,3 +126,6 @@ def _elision(
         tokens_before=before,
         tokens_after=counter.count_messages(shortened),
     )
+
+
+register("elide", Elides(elide))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from turnmill.contract.context import Elision, JsonMessage
 from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, image_parts
+from turnmill_worker.compaction.strategies.registry import Elides, register
 
 
 def elide_images(snapshot: Snapshot, counter: Counter) -> Snapshot:
@@ -74,3 +75,6 @@ def _elision(turn: LoggedTurn, index: int, doomed: dict[int, int], counter: Coun
         tokens_before=counter.count_messages([before]),
         tokens_after=counter.count_messages([after]),
     )
+
+
+register("images", Elides(elide_images, names_plan=False))

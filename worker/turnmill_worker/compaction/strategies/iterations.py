@@ -24,6 +24,7 @@ from turnmill_worker.compaction.plan import (
     records_of,
 )
 from turnmill_worker.compaction.snapshot import Snapshot
+from turnmill_worker.compaction.strategies.registry import Covers, register
 from turnmill_worker.compaction.strategies.rolling import (
     SHARES,
     beside_summary,
@@ -236,3 +237,6 @@ def _as_one(older: Sequence[_Entry], share: int, counter: Counter) -> _Entry:
 
 def _cost(event: SummaryEvent, counter: Counter) -> int:
     return counter.count_messages([{"role": "user", "content": event_text(event)}])
+
+
+register("iterations", Covers(iterations, "iterations"))

@@ -17,6 +17,7 @@ from turnmill.contract.names import Seq
 from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.plan import Group, Plan, SummaryRequest, groups, records_of
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, interactions
+from turnmill_worker.compaction.strategies.registry import Covers, register
 from turnmill_worker.compaction.strategies.rolling import room_beside, summary_budget
 
 _LEAST_TOKENS = 32
@@ -134,3 +135,6 @@ def _said(run: Sequence[LoggedTurn], wanted: Callable[[JsonMessage], bool]) -> s
                     return content
                 return " ".join(p["text"] for p in content or () if isinstance(p.get("text"), str))
     return ""
+
+
+register("managed", Covers(managed, "managed"))

@@ -15,6 +15,7 @@ from turnmill_worker.compaction.plan import (
     records_of,
 )
 from turnmill_worker.compaction.snapshot import Snapshot
+from turnmill_worker.compaction.strategies.registry import Covers, register
 
 _SLACK_TOKENS = 8
 """A text may tokenize a little differently beside its frame than alone."""
@@ -126,3 +127,6 @@ def _plan(snapshot: Snapshot, covered: tuple[Group, ...], budget_tokens: int) ->
         ),
         ledger_tokens=ledger_budget(snapshot, budget_tokens),
     )
+
+
+register("rolling", Covers(rolling, budget=rolling_budget))

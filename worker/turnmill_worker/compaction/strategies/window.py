@@ -12,6 +12,7 @@ from turnmill.contract.render import render_head
 from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.plan import Group, Plan, choose_cut, groups, records_of
 from turnmill_worker.compaction.snapshot import Snapshot
+from turnmill_worker.compaction.strategies.registry import Covers, register
 from turnmill_worker.compaction.strategies.rolling import ledger_budget, summary_budget
 
 _RECEIPT_TOKENS = 48
@@ -82,3 +83,6 @@ def _with_receipt(receipts: Sequence[Receipt], covered: Sequence[Group]) -> tupl
         }
     )
     return (*earlier, merged)
+
+
+register("window", Covers(window, budget=window_budget))
