@@ -24,7 +24,7 @@ from turnmill import InvalidPolicy, Policy
         ({"elide_over_tokens": 1}, "elide_over_tokens: .*64"),
         ({"strategies": ()}, "strategies: .*at least 1"),
         ({"strategies": ("window", "window")}, "strategies must not name one twice"),
-        ({"strategies": ("magic",)}, r"strategies.*'rolling' or 'window'"),
+        ({"strategies": ("black magic",)}, r"strategies.*should match pattern"),
         ({"encoding": "nobody_base"}, "encoding"),
         ({"strategies": "window"}, "strategies: must be a list"),
         ({"max_tokenz": 9000}, "no field 'max_tokenz'; did you mean max_tokens"),

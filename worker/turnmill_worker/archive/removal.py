@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 
 from sqlalchemy import (
     ColumnElement,
@@ -109,13 +109,6 @@ def older(
         SessionRef(Namespace(row.namespace), SessionId(row.session))
         for row in connection.execute(wanted)
     ]
-
-
-def plus(one: Removed, other: Removed) -> Removed:
-    """The sum of both."""
-    return Removed(
-        **{part.name: getattr(one, part.name) + getattr(other, part.name) for part in fields(one)}
-    )
 
 
 def _which(

@@ -27,7 +27,7 @@ from celery.worker.consumer import Consumer
 from kombu.transport import virtual
 
 from turnmill.contract.errors import TurnmillError
-from turnmill_worker.ports.sweep import QuarantineList
+from turnmill_worker.store.reports import RedisQuarantine
 
 MOST_BYTES: Final = 64 * 1024
 """A hint has some 500 bytes: names, and no content."""
@@ -149,7 +149,7 @@ MOST_WAITING = 100
 class Quarantine:
     """Of one worker process."""
 
-    def __init__(self, connect: Callable[[], QuarantineList]) -> None:
+    def __init__(self, connect: Callable[[], RedisQuarantine]) -> None:
         self._connect = connect
         self._waiting: deque[BadMessage] = deque(maxlen=MOST_WAITING)
         self._count, self._listed = 0, 0
@@ -167,7 +167,7 @@ class Quarantine:
             self._list(now_s)
 
     @cached_property
-    def _store(self) -> QuarantineList:
+    def _store(self) -> RedisQuarantine:
         return self._connect()
 
     def _list(self, now_s: float) -> None:

@@ -13,7 +13,7 @@ import structlog
 
 from turnmill.contract.codec import encode_json
 from turnmill.contract.errors import TurnmillError
-from turnmill_worker.ports.sweep import Presence
+from turnmill_worker.store.reports import RedisPresence
 
 log = structlog.get_logger()
 
@@ -24,7 +24,7 @@ class Announcement:
     """One worker's announcement, repeated by a thread as long as the worker runs."""
 
     def __init__(
-        self, presence: Presence, entry: Mapping[str, object], *, every_s: float = EVERY_S
+        self, presence: RedisPresence, entry: Mapping[str, object], *, every_s: float = EVERY_S
     ) -> None:
         """``entry`` is what the worker says of itself; see ``turnmill.contract.keys``."""
         self._presence = presence

@@ -17,15 +17,16 @@ The sweep measures what namespaces use, and tells their clients which quotas are
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from turnmill.contract.names import Namespace
 from turnmill_worker.errors import InvalidSettings
+from turnmill_worker.store.reports import RedisUsage
 
 log = structlog.get_logger()
 
@@ -104,25 +105,10 @@ EVERY = 5
 """Sweeps between two measurements."""
 
 
-class Usage(Protocol):
-    """What namespaces use, and what their clients are told."""
-
-    def sessions(self, name: Namespace) -> int:
-        """How many there are."""
-
-    def bytes(self, name: Namespace) -> int:
-        """Memory of Redis for them without their images, estimated from a sample."""
-
-    def tell(
-        self, name: Namespace, over: Mapping[str, tuple[int, int]], rate: float | None
-    ) -> None:
-        """For a minute, what is used up (use and limit), and how many pushes a second there are."""
-
-
 class QuotaWatch:
     """Part of one sweeper's passes; without a file of quotas it costs nothing."""
 
-    def __init__(self, quotas: Quotas, usage: Usage) -> None:
+    def __init__(self, quotas: Quotas, usage: RedisUsage) -> None:
         self._quotas = quotas
         self._usage = usage
         self._passes = 0

@@ -21,8 +21,10 @@ from turnmill.contract.keys import REGISTER_EVERY_S, shard_of
 from turnmill.contract.names import Namespace
 from turnmill_worker.background.quotas import QuotaWatch
 from turnmill_worker.ports.protocols import Hints
-from turnmill_worker.ports.sweep import SweepLease, SweepLists, Trouble
 from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.store.leases import RedisSweepLease
+from turnmill_worker.store.namespaces import Trouble
+from turnmill_worker.store.sweep_lists import RedisSweepLists
 
 REST_AFTER_S = 60.0
 """A namespace with nothing listed for this long comes to rest."""
@@ -45,7 +47,7 @@ class Visits:
 
     def __init__(
         self,
-        lists: SweepLists,
+        lists: RedisSweepLists,
         *,
         rest_after_s: float = REST_AFTER_S,
         round_s: float = ROUND_S,
@@ -142,7 +144,7 @@ TELL_EVERY_S = 10.0
 class Troubles:
     """What went wrong in namespaces within the last minute, for one sweeper."""
 
-    def __init__(self, lists: SweepLists) -> None:
+    def __init__(self, lists: RedisSweepLists) -> None:
         self._lists = lists
         self._known: dict[Namespace, Trouble] = {}
         self._since: dict[Namespace, float] = {}
@@ -205,7 +207,7 @@ class Sweeper:
 
     def __init__(
         self,
-        lists: SweepLists,
+        lists: RedisSweepLists,
         hints: Hints,
         *,
         stale_after_s: float,
@@ -304,7 +306,7 @@ class SweepThread:
     some now: with very many of those it pauses for longer.
     """
 
-    def __init__(self, sweeper: Sweeper, lease: SweepLease, *, interval_s: float) -> None:
+    def __init__(self, sweeper: Sweeper, lease: RedisSweepLease, *, interval_s: float) -> None:
         self._sweeper = sweeper
         self._lease = lease
         self._interval_s = interval_s

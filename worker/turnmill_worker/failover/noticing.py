@@ -6,7 +6,7 @@ import structlog
 
 from turnmill.contract.errors import Transient, TurnmillError
 from turnmill.contract.names import Namespace
-from turnmill_worker.ports.protocols import Archive, Runs, States
+from turnmill_worker.ports.protocols import Archive, Outgoing, States
 from turnmill_worker.ports.values import Past, SessionRef
 
 log = structlog.get_logger()
@@ -37,7 +37,7 @@ def past_agreed(
 class Comparing:
     """Keeps apart what Redis lost, also of sessions that nobody archives or asks about again."""
 
-    def __init__(self, runs: Runs, states: States, archive: Archive | None) -> None:
+    def __init__(self, runs: Outgoing, states: States, archive: Archive | None) -> None:
         self._runs = runs
         self._states = states
         self._archive = archive

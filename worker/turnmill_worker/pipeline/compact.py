@@ -27,11 +27,12 @@ from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.pipeline.batch import Batches, BatchWriter, NoBatches
 from turnmill_worker.pipeline.decide import Skip, decide
 from turnmill_worker.pipeline.estimate import Estimating
-from turnmill_worker.pipeline.ladder import RETRY_AFTER_S, Ladder, Ports
+from turnmill_worker.pipeline.ladder import Ladder, Ports
 from turnmill_worker.pipeline.summarize import Writer
-from turnmill_worker.ports.protocols import Hints, Lease, Sessions, Summarizers, Templates, Waiting
-from turnmill_worker.ports.values import Failed, SessionRef
+from turnmill_worker.ports.protocols import Hints, Lease, Sessions, Summarizers, Waiting
+from turnmill_worker.ports.values import FIRST_PAUSE_S, Failed, SessionRef
 from turnmill_worker.spending import NOTHING, Spent
+from turnmill_worker.templates.loader import TemplateLoader
 
 _FITS: Final = "everything fits as it is, and a summary would be no shorter"
 
@@ -88,7 +89,7 @@ class Forcing:
             fits = is_short(plan) and snapshot.usage.total <= snapshot.limits.soft
             return _nothing_done(snapshot, _FITS if fits else f"the summary was refused: {error}")
         except Transient:
-            lease.retry(after_s=RETRY_AFTER_S)
+            lease.retry(after_s=FIRST_PAUSE_S)
             raise
         ladder = Ladder(self._ports, ref, lease, snapshot, self._writer)
         ladder.charge(spent)
@@ -134,7 +135,7 @@ class Pipeline:
         hints: Hints,
         counters: Counters,
         summarizers: Summarizers,
-        templates: Templates,
+        templates: TemplateLoader,
         waiting: Waiting | None = None,
         batches: Batches | None = None,
         chance: Callable[[], float] = random.random,

@@ -30,13 +30,14 @@ from turnmill_worker.errors import (
     SummaryDeferred,
     SummaryRejected,
 )
-from turnmill_worker.ports.protocols import Summarizer, Summarizers, Templates
+from turnmill_worker.ports.protocols import Summarizer, Summarizers
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.ports.work_while_waiting import done_while_waiting
 from turnmill_worker.reading.plain_text import readable
 from turnmill_worker.reading.requests import is_whole
 from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.templates.fill import detail_of, fill
+from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.templates.template import Template
 
 NEAR: Final = 0.75
@@ -173,7 +174,7 @@ class Writer:
     """Writes drafts with the policy's summarizers and its templates."""
 
     def __init__(
-        self, summarizers: Summarizers, templates: Templates, *, failed: tuple[str, ...] = ()
+        self, summarizers: Summarizers, templates: TemplateLoader, *, failed: tuple[str, ...] = ()
     ) -> None:
         """``failed`` says why other summarizers did not write; see ``Compaction.failed``."""
         self._summarizers = summarizers

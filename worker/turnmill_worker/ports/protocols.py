@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import TracebackType
 from typing import Literal, Protocol
@@ -17,7 +17,6 @@ from turnmill.contract.info import Waits
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
-from turnmill.contract.results import GroundedContext
 from turnmill.contract.token_counters import Counter
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
@@ -48,7 +47,6 @@ from turnmill_worker.ports.values import (
 )
 from turnmill_worker.reading.digest import Known
 from turnmill_worker.spending import NOTHING, Spent
-from turnmill_worker.templates.template import Template
 
 
 class Hints(Protocol):
@@ -75,17 +73,6 @@ class Waiting(Protocol):
         """The session whose turn it is; namespaces take turns. None when none waits."""
 
 
-class Templates(Protocol):
-    """Managed templates by name."""
-
-    def load(self, name: str) -> Template:
-        """The template.
-
-        Raises:
-            UnknownTemplate, InvalidTemplate: none of this name, or it cannot be used.
-        """
-
-
 class Gate(Protocol):
     """Says when a model may be asked: for all workers together, one per endpoint and model."""
 
@@ -107,14 +94,8 @@ class Gate(Protocol):
         """The call failed, and the endpoint is to blame."""
 
 
-class Gates(Protocol):
-    """Gives the gate before a model at an endpoint."""
-
-    def __call__(self, url: str, model: str) -> Gate:
-        """The gate; ``url`` may hold secrets, which go nowhere."""
-
-    def __hash__(self) -> int:
-        """Gates are hashable: summarizers are cached by the gates they use."""
+Gates = Callable[[str, str], Gate]
+"""Gives the gate before a model, by the endpoint's URL, which may hold secrets, and the model."""
 
 
 def place_of(url: str) -> str:
@@ -122,13 +103,6 @@ def place_of(url: str) -> str:
     parts = urlsplit(url)
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.hostname or ''}{port}{parts.path.rstrip('/')}"
-
-
-class Summarizers(Protocol):
-    """Gives the summarizers a policy asks for."""
-
-    def __call__(self, policy: Policy) -> Sequence[Summarizer]:
-        """At least one, in the order they are to be tried."""
 
 
 class Summarizer(Protocol):
@@ -141,6 +115,10 @@ class Summarizer(Protocol):
             Transient: the same request may succeed later.
             SummaryRejected: it will not; use the next rung of the ladder.
         """
+
+
+Summarizers = Callable[[Policy], Sequence[Summarizer]]
+"""Gives the summarizers a policy asks for: at least one, in the order they are to be tried."""
 
 
 class AwaitedSummary(BaseModel):
@@ -436,8 +414,8 @@ class ArchiveDiverged(Exception):
         self.refs = refs
 
 
-class Runs(Protocol):
-    """Which namespaces' archives are to be compared with a run of Redis."""
+class Outgoing(Protocol):
+    """What left the log and is not in the archive yet; and what it is compared with."""
 
     def uncompared(self, namespace: Namespace) -> str:
         """The run that its archive is to be compared with; ``""`` when that is done."""
@@ -447,10 +425,6 @@ class Runs(Protocol):
 
     def positions(self, namespace: Namespace) -> Iterator[Mapping[SessionId, Tip]]:
         """How far the namespace's sessions have come in Redis, some in each step."""
-
-
-class Outgoing(Runs, Protocol):
-    """What left the log and is not in the archive yet."""
 
     def waiting(self, namespace: Namespace, *, most: int) -> list[SessionRef]:
         """Sessions with something to archive, the longest waiting first; up to ``most`` a shard."""
@@ -560,11 +534,8 @@ class Archive(Protocol):
     def rewrite(self) -> bool:
         """Write the database's files anew, without old bytes; False if it could not be done now."""
 
+    def memories(self, namespace: Namespace, *, after: int, most: int) -> list[tuple[int, Memory]]:
+        """Memories after a cursor, each with its own, in the order they became visible."""
 
-class Memories(Protocol):
-    """Finds what a namespace remembers."""
-
-    def search(
-        self, namespace: Namespace, query: str, k: int, session: SessionId | None = None
-    ) -> GroundedContext:
-        """The best ``k`` memories for a query, of all sessions or of one."""
+    def memory_generation(self, namespace: Namespace) -> int:
+        """Raised whenever memories were deleted."""

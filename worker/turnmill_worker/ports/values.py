@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from turnmill.contract.codec import decode_json
@@ -153,6 +153,15 @@ class Removed:
     views: int = 0
     blobs: int = 0
     memories: int = 0
+
+    def __add__(self, other: Removed) -> Removed:
+        parts = (each.name for each in fields(self))
+        return Removed(**{name: getattr(self, name) + getattr(other, name) for name in parts})
+
+
+FIRST_PAUSE_S: Final = 5.0
+LONGEST_PAUSE_S: Final = 300.0
+"""Pauses of a session that waits for a model, or whose job failed, double from first to longest."""
 
 
 @dataclass(frozen=True, slots=True)

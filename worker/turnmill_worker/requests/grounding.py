@@ -13,17 +13,20 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from turnmill.contract.errors import InvalidInput, Transient
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.results import GroundedContext, GroundedMemory
 from turnmill_worker.background.quotas import Quotas
-from turnmill_worker.ports.protocols import Archive, Memories
+from turnmill_worker.ports.protocols import Archive
 from turnmill_worker.ports.values import Memory, SessionRef
 from turnmill_worker.reading.asking import excerpt
 from turnmill_worker.reading.search import Index, Said
 from turnmill_worker.reading.voices import RESULT
+
+if TYPE_CHECKING:
+    from turnmill_worker.requests.embeddings import OpenAiEmbedder
 
 _DAY_MS: Final = 86_400_000
 # Not from `calendar` or `strftime`, whose names depend on the process's locale.
@@ -114,13 +117,6 @@ class EmbeddingsUnavailable(Transient):
     """The endpoint cannot be reached, refused, or answered with something other than vectors."""
 
 
-class Embedder(Protocol):
-    """Turns texts into vectors whose cosine says how alike the texts are."""
-
-    def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One vector per text, in order, all of one length; or ``EmbeddingsUnavailable``."""
-
-
 class HybridSearch:
     """Orders what an index found by the sum of two z-scores: relevance and cosine.
 
@@ -129,7 +125,9 @@ class HybridSearch:
     another's request.
     """
 
-    def __init__(self, embedder: Embedder, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, embedder: OpenAiEmbedder, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._embedder = embedder
         self._clock = clock
         self._rests_until = -math.inf
@@ -203,20 +201,10 @@ _MOST_MEMORIES: Final = 200_000
 """Memories kept of all namespaces together: some 250 MB with their indexes."""
 
 
-class ArchivedMemories(Protocol):
-    """Where memories are read from."""
-
-    def memories(self, namespace: Namespace, *, after: int, most: int) -> list[tuple[int, Memory]]:
-        """Memories in the order of their cursors."""
-
-    def memory_generation(self, namespace: Namespace) -> int:
-        """Raised whenever memories were deleted."""
-
-
 class _Following:
     """One namespace's index, and how far into the archive it has read. Thread-safe."""
 
-    def __init__(self, archive: ArchivedMemories, namespace: Namespace) -> None:
+    def __init__(self, archive: Archive, namespace: Namespace) -> None:
         self._archive = archive
         self._namespace = namespace
         self._lock = threading.Lock()
@@ -245,7 +233,7 @@ class _Following:
 
 
 class GroundingService:
-    """The ``Memories`` port: searches the index of a namespace, brought up to date first.
+    """Searches the index of a namespace, brought up to date first.
 
     Thread-safe. Questions about one namespace wait for each other while its index is read, never
     for another namespace's, nor for an endpoint.
@@ -253,7 +241,7 @@ class GroundingService:
 
     def __init__(
         self,
-        archive: ArchivedMemories,
+        archive: Archive,
         hybrid: HybridSearch | None = None,
         *,
         most_memories: int = _MOST_MEMORIES,
@@ -323,7 +311,9 @@ NO_ARCHIVE = "the workers have no archive (TURNMILL_ARCHIVE_URL=none): nothing i
 class Remembering:
     """Memories in an archive, which may be missing, under the namespace's quota."""
 
-    def __init__(self, archive: Archive | None, memories: Memories | None, quotas: Quotas) -> None:
+    def __init__(
+        self, archive: Archive | None, memories: GroundingService | None, quotas: Quotas
+    ) -> None:
         self._archive = archive
         self._memories = memories
         self._quotas = quotas

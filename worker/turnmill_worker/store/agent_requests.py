@@ -14,7 +14,7 @@ ANSWER_MS = 60_000
 
 
 class RedisQuestions:
-    """The ``Questions`` port over a redis-py client that does not decode responses."""
+    """Over a redis-py client that does not decode responses."""
 
     def __init__(self, client: Any) -> None:
         self._redis = client

@@ -22,16 +22,13 @@ from turnmill.contract.keys import SWEEP_LEASE, SessionKeys
 from turnmill.contract.names import SessionId
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.ports.protocols import BatchLeft, Refusal
+from turnmill_worker.ports.values import FIRST_PAUSE_S
 from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.store.scripts import AHEAD_MS, run, translated
 
 _LOOK_EVERY_S: Final = 0.1
 
 _REFUSALS: Final[dict[int, Refusal]] = {0: "leased", -1: "unknown", -2: "deferred", -3: "parked"}
-
-
-FAILED_AGAIN_S: Final = 5.0
-"""When a session whose job failed is due again, unless the count of failures says later."""
 
 
 class RedisLease:
@@ -95,7 +92,7 @@ class RedisLease:
     ) -> None:
         if not self._ended.is_set() and isinstance(error, Exception):
             with suppress(TurnmillError):  # then it runs out
-                self.retry(after_s=FAILED_AGAIN_S)
+                self.retry(after_s=FIRST_PAUSE_S)  # unless the count of failures says later
         self._ended.set()
 
     def release(self, seen: Snapshot, *, spent: Spent | None = None) -> bool:
@@ -187,7 +184,7 @@ class SweepKeys(NamedTuple):
 
 
 class RedisSweepLease:
-    """The ``SweepLease`` port over a redis-py client that does not decode responses."""
+    """The right to sweep, one worker's at a time."""
 
     def __init__(self, client: Any) -> None:
         self._redis = client

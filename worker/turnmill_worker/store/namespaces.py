@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
 import redis
@@ -26,7 +26,6 @@ from turnmill.contract.registry import (
     named_by,
 )
 from turnmill.transport import redis_now_ms
-from turnmill_worker.ports.sweep import Trouble
 from turnmill_worker.store.scripts import run, translated
 
 
@@ -76,8 +75,23 @@ class ListKeys(NamedTuple):
     listing: str
 
 
+@dataclass(slots=True)
+class Trouble:
+    """What was wrong in one namespace.
+
+    Attributes:
+        why: the kind of the newest error.
+        errors: lists that could not be read or mended.
+        dropped: members that name no session, taken off their lists.
+    """
+
+    why: str = ""
+    errors: int = 0
+    dropped: int = 0
+
+
 class RedisRegistry:
-    """The part of the ``SweepLists`` port that is about namespaces themselves."""
+    """The part of the sweep's lists that is about namespaces themselves."""
 
     def __init__(self, client: Any) -> None:
         self._redis = client

@@ -24,7 +24,7 @@ _KEYS: Final = ListKeys(UNCOMPARED)
 
 
 class RedisRuns:
-    """The ``Runs`` port over a redis-py client that does not decode responses.
+    """Which runs of Redis there were, over a redis-py client that does not decode responses.
 
     A server has another run id after each start, and no two servers have the same.
     """

@@ -22,7 +22,7 @@ from turnmill_worker.store.scripts import translated
 
 
 class RedisQuarantine:
-    """The ``QuarantineList`` port over a redis-py client."""
+    """The list of messages that were put aside."""
 
     def __init__(self, client: Any) -> None:
         self._redis = client
@@ -40,7 +40,7 @@ class RedisQuarantine:
 
 
 class RedisPresence:
-    """The ``Presence`` port over a redis-py client."""
+    """The list of workers of the queue ``summarize``."""
 
     def __init__(self, client: Any) -> None:
         self._redis = client
@@ -69,7 +69,7 @@ TOLD_MS: Final = 60_000
 
 
 class RedisUsage:
-    """The ``Usage`` port over a redis-py client that does not decode responses."""
+    """What namespaces use, and what their clients are told."""
 
     def __init__(self, client: Any) -> None:
         self._redis = client

@@ -25,6 +25,8 @@ from turnmill.contract.stored_policy import stored_policy
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, Tally, images, interactions
 from turnmill_worker.ports.protocols import Archive
 from turnmill_worker.ports.values import (
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
     ArchivedTurn,
     Committed,
     CountedTurn,
@@ -234,10 +236,6 @@ class _Meta:
 KEEP_RECORDS = 100
 """Compaction records kept per session in Redis, roughly; the archive has all."""
 
-FIRST_PAUSE_MS = 5_000
-LONGEST_PAUSE_MS = 300_000
-"""When a session whose job failed is due again: doubled with each failure in a row."""
-
 
 class RedisSessions:
     """The ``Sessions`` port over a redis-py client that does not decode responses."""
@@ -419,8 +417,8 @@ class RedisSessions:
             session=ref.session,
             error=error,
             park_after=policy.park_after,
-            first_ms=FIRST_PAUSE_MS,
-            longest_ms=LONGEST_PAUSE_MS,
+            first_ms=int(FIRST_PAUSE_S * 1000),
+            longest_ms=int(LONGEST_PAUSE_S * 1000),
         )
         return Failed(times, bool(parked))
 

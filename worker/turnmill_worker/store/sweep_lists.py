@@ -15,7 +15,6 @@ from turnmill.contract.keys import NAMESPACES, RESTING, SHARDS, in_all_shards, s
 from turnmill.contract.names import Namespace
 from turnmill.contract.registry import registry_keys
 from turnmill.transport import redis_now_ms
-from turnmill_worker.ports.sweep import Late
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.namespaces import RedisRegistry, drop, session_named
 from turnmill_worker.store.redis_runs import RedisRuns
@@ -28,6 +27,10 @@ TOGETHER: Final = 100
 """Namespaces looked at in one round trip."""
 
 
+Late = tuple[list[SessionRef], list[SessionRef]]
+"""What was missed, on two lists."""
+
+
 class _Member(NamedTuple):
     """A member of a list, as it stands there."""
 
@@ -38,7 +41,7 @@ class _Member(NamedTuple):
 
 
 class RedisSweepLists(RedisRegistry):
-    """The ``SweepLists`` port over a redis-py client that does not decode responses.
+    """All namespaces' lists, by one clock. What is wrong in one is noted and stops no other.
 
     Without an archive, turns that wait for one are no work.
     """
@@ -98,7 +101,10 @@ class RedisSweepLists(RedisRegistry):
         return [ref for ref, _ in self._ranges(names, "forgotten", stale_ms, most)]
 
     def drop_expired(self, namespace: Namespace) -> bool:
-        """Unlist some sessions whose keys have expired, and the namespace when none is left."""
+        """Unlist some sessions whose keys have expired, and the namespace when none is left.
+
+        Returns whether there may be more of them.
+        """
         with translated():
             found = self._sample(namespace)
             if found:
