@@ -55,7 +55,14 @@ from turnmill.embedded_redis import EmbeddedRedis
 from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.background.sweep import ARCHIVE_EVERY, Sweeper
 from turnmill_worker.compaction.snapshot import Snapshot, images, interactions
-from turnmill_worker.ports.values import Counts, Past, Recorded, Removed, Restored, SessionRef
+from turnmill_worker.ports.values import (
+    Counts,
+    RecordedCounts,
+    Removed,
+    Restored,
+    SessionInRedis,
+    SessionRef,
+)
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.spending import Spent
 from turnmill_worker.store.earlier_states import RedisStates
@@ -227,7 +234,7 @@ class WatchedSessions(RedisSessions):
         lease.release = told  # type: ignore[method-assign]
         return lease
 
-    def record_counts(self, ref: SessionRef, seen: Any, counts: Counts) -> Recorded:
+    def record_counts(self, ref: SessionRef, seen: Any, counts: Counts) -> RecordedCounts:
         """Store them, and tell."""
         recorded = super().record_counts(ref, seen, counts)
         if not recorded.stale:
@@ -240,7 +247,7 @@ class WatchedStates(RedisStates):
 
     restored: Callable[[SessionRef, Restored, int, int], None]
 
-    def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
+    def restore(self, ref: SessionRef, past: SessionInRedis, state: Restored) -> tuple[int, int]:
         """Restore it, and tell."""
         keys = session_keys(ref.namespace, ref.session)
         counted = int(self._redis.hget(keys.meta, "counted_seq") or 0)

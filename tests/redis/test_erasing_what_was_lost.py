@@ -15,7 +15,7 @@ from turnmill import Policy
 from turnmill.contract.erasure import Erased
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.failover.branches import LostBranch
-from turnmill_worker.ports.values import Cleansed, Past, SessionRef
+from turnmill_worker.ports.values import Cleansed, SessionInRedis, SessionRef
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.tokens import counter_for
@@ -35,7 +35,7 @@ class _Stopped(RedisStates):
 
     meanwhile: Callable[[], object] | None = None
 
-    def erase(self, ref: SessionRef, past: Past, left: Cleansed) -> int:
+    def erase(self, ref: SessionRef, past: SessionInRedis, left: Cleansed) -> int:
         happens, self.meanwhile = self.meanwhile, None
         if happens:
             happens()

@@ -12,7 +12,7 @@ from turnmill import Policy, Turn
 from turnmill.contract.errors import NoCheckpoint
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill_worker.ports.values import CountedTurn, Counts, Past, Restored, SessionRef
+from turnmill_worker.ports.values import CountedTurn, Counts, Restored, SessionInRedis, SessionRef
 from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.sessions import RedisSessions
@@ -105,7 +105,7 @@ class _Stopped(RedisStates):
 
     meanwhile: Callable[[], object] | None = None
 
-    def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
+    def restore(self, ref: SessionRef, past: SessionInRedis, state: Restored) -> tuple[int, int]:
         happens, self.meanwhile = self.meanwhile, None
         if happens:
             happens()

@@ -102,4 +102,4 @@ def test_without_any_that_the_worker_knows_the_job_says_which_there_are(
     push_all(client, "s", chat(80))
 
     wait_until(lambda: "UnknownStrategy" in worker.log.read_text(), what="told")
-    assert client.read("s").usage.total <= 2_000
+    assert client.read("s").tokens <= 2_000

@@ -7,14 +7,14 @@ import structlog
 from turnmill.contract.errors import Transient, TurnmillError
 from turnmill.contract.names import Namespace
 from turnmill_worker.ports.protocols import Archive, Outgoing, States
-from turnmill_worker.ports.values import Past, SessionRef
+from turnmill_worker.ports.values import SessionInRedis, SessionRef
 
 log = structlog.get_logger()
 
 
-def past_agreed(
+def session_agreed(
     states: States, archive: Archive | None, ref: SessionRef, *, thoroughly: bool = False
-) -> Past | None:
+) -> SessionInRedis | None:
     """All of the session in Redis; what else the archive has is kept as a lost branch.
 
     That is what comes after Redis' newest turn and commit. ``thoroughly``: where it has more, or
@@ -58,7 +58,7 @@ class Comparing:
 
     def _agree(self, archive: Archive, ref: SessionRef) -> None:
         try:
-            past_agreed(self._states, archive, ref, thoroughly=True)
+            session_agreed(self._states, archive, ref, thoroughly=True)
         except Transient:
             raise
         except TurnmillError as error:  # what cannot be read stops no other session

@@ -11,7 +11,7 @@ import structlog
 from turnmill.contract import jobs
 from turnmill.contract.errors import Transient
 from turnmill.contract.job_outcomes import Outcome
-from turnmill_worker.failover.noticing import Comparing, past_agreed
+from turnmill_worker.failover.noticing import Comparing, session_agreed
 from turnmill_worker.ports.protocols import Archive, ArchiveDiverged, Hints, Outgoing, States
 from turnmill_worker.ports.values import Drain, Mark, SessionRef
 
@@ -125,13 +125,13 @@ class Archiving:
         except ArchiveDiverged as error:
             for ref in error.refs:
                 # Redis is read again: a worker that was stopped may have brought what is lost.
-                past_agreed(self._states, archive, ref, thoroughly=True)
+                session_agreed(self._states, archive, ref, thoroughly=True)
             drains = self._next(refs)
             archive.drain(drains)
         for ref, left in self._outgoing.trim(drains).items():
             if left == "gone":
                 # Another worker was faster; or what was stored is of a state that Redis lost.
-                past_agreed(self._states, archive, ref, thoroughly=True)
+                session_agreed(self._states, archive, ref, thoroughly=True)
                 done.more.append(ref)
                 continue
             if left == "forgotten":

@@ -37,10 +37,10 @@ from turnmill_worker.ports.values import (
     Failed,
     Gone,
     Memory,
-    Past,
-    Recorded,
+    RecordedCounts,
     Removed,
     Restored,
+    SessionInRedis,
     SessionRef,
     Summary,
     Uncounted,
@@ -316,7 +316,7 @@ class Sessions(Protocol):
     def overdue(self, ref: SessionRef, *, most: int) -> list[SessionRef]:
         """Sessions of the same shard that wait to be counted, the longest first."""
 
-    def record_counts(self, ref: SessionRef, seen: Uncounted, counts: Counts) -> Recorded:
+    def record_counts(self, ref: SessionRef, seen: Uncounted, counts: Counts) -> RecordedCounts:
         """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile.
 
         A session that is due and urgent waits for no model any longer.
@@ -373,16 +373,16 @@ class Sessions(Protocol):
 class States(Protocol):
     """Earlier states of sessions in Redis, and the way back to them."""
 
-    def past(self, ref: SessionRef) -> Past | None:
+    def past(self, ref: SessionRef) -> SessionInRedis | None:
         """What a rollback is planned from; None for an unknown session."""
 
     def hold(self, ref: SessionRef, epoch: str, images: Iterable[Blob]) -> bool:
         """Let Redis hold these images for the session; False when it was forgotten meanwhile."""
 
-    def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
+    def restore(self, ref: SessionRef, past: SessionInRedis, state: Restored) -> tuple[int, int]:
         """Restore it, if nothing was committed meanwhile; the new version or 0, and turns lost."""
 
-    def erase(self, ref: SessionRef, past: Past, left: Cleansed) -> int:
+    def erase(self, ref: SessionRef, past: SessionInRedis, left: Cleansed) -> int:
         """Write it, if nothing was committed meanwhile; the new version or 0."""
 
     def now_ms(self) -> int:

@@ -287,7 +287,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedCounts:
     """What became of counts: the session may be stale, still waiting, or newly due."""
 
     stale: bool
@@ -359,7 +359,7 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PastState:
+class EarlierState:
     """A state a rollback can restore.
 
     Attributes:
@@ -394,7 +394,7 @@ def after_drain(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class SessionInRedis:
     """All of a session that is in Redis, at one moment.
 
     Attributes:
@@ -418,7 +418,7 @@ class Past:
     tokens: int
     left: tuple[ArchivedTurn | Mark, ...]
     log: tuple[ArchivedTurn, ...]
-    checkpoints: tuple[PastState, ...]
+    checkpoints: tuple[EarlierState, ...]
     commits: tuple[ArchivedCompaction, ...]
     commit_id: str = ""
     tools: bytes = b""

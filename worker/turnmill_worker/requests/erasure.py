@@ -35,7 +35,7 @@ from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.token_counters import Counters
 from turnmill.contract.turns import ROLES
-from turnmill_worker.failover.noticing import past_agreed
+from turnmill_worker.failover.noticing import session_agreed
 from turnmill_worker.ports.protocols import Archive, Hints, States
 from turnmill_worker.ports.values import (
     ERASED_AT,
@@ -45,7 +45,7 @@ from turnmill_worker.ports.values import (
     Emptied,
     Erasure,
     Gone,
-    Past,
+    SessionInRedis,
     SessionRef,
 )
 from turnmill_worker.requests.earlier_turns import EarlierTurns
@@ -162,7 +162,7 @@ class Incarnation:
 
     epoch: str
     origin: str
-    past: Past | None
+    past: SessionInRedis | None
     archived: Sequence[ArchivedTurn]
     commits: Sequence[ArchivedCompaction]
 
@@ -246,7 +246,7 @@ class Incarnations:
 
         None for an unknown session.
         """
-        past = past_agreed(self._states, self._archive, ref, thoroughly=True)
+        past = session_agreed(self._states, self._archive, ref, thoroughly=True)
         epochs = dict(self._archive.epochs(ref)) if self._archive else {}
         if past is not None:
             epochs.pop(past.epoch, None)
@@ -258,7 +258,9 @@ class Incarnations:
             if origin in newest or not newest_only
         ]
 
-    def _life(self, ref: SessionRef, epoch: str, origin: str, past: Past | None) -> Incarnation:
+    def _life(
+        self, ref: SessionRef, epoch: str, origin: str, past: SessionInRedis | None
+    ) -> Incarnation:
         archived: Sequence[ArchivedTurn] = ()
         commits: dict[Version, ArchivedCompaction] = {}
         if self._archive is not None:
@@ -514,7 +516,7 @@ class Erasing:
         self._hints.send(jobs.ESTIMATE, ref)
         return True
 
-    def _cleansed(self, ref: SessionRef, past: Past, found: Erasable) -> Cleansed:
+    def _cleansed(self, ref: SessionRef, past: SessionInRedis, found: Erasable) -> Cleansed:
         state = self._turns.restored(
             ref,
             past,
@@ -597,7 +599,7 @@ def _renaming(sought: Sought) -> Callable[[str], str]:
     return renamed
 
 
-def _with_receipt(base: StoredContext, life: Incarnation, past: Past) -> StoredContext:
+def _with_receipt(base: StoredContext, life: Incarnation, past: SessionInRedis) -> StoredContext:
     """The context, with a receipt for turns it stood for that are nowhere any more."""
     missing = life.missing(after=base.watermark, through=past.watermark)
     if not missing:

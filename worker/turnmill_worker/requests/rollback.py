@@ -12,13 +12,13 @@ from turnmill.contract.names import Version
 from turnmill.contract.results import RollbackResult
 from turnmill.contract.token_counters import Counters
 from turnmill.dialects.convert import from_chat, in_chat
-from turnmill_worker.failover.noticing import past_agreed
+from turnmill_worker.failover.noticing import session_agreed
 from turnmill_worker.ports.protocols import Archive, Sessions, States
 from turnmill_worker.ports.values import (
     ArchivedCompaction,
     ArchivedTurn,
-    Past,
-    PastState,
+    EarlierState,
+    SessionInRedis,
     SessionRef,
 )
 from turnmill_worker.requests.earlier_turns import EarlierTurns
@@ -45,7 +45,7 @@ class Rollback:
             SessionBusy: compactions came between at every attempt.
         """
         for _ in range(ATTEMPTS):
-            past = past_agreed(self._states, self._archive, ref)
+            past = session_agreed(self._states, self._archive, ref)
             if past is None:
                 raise UnknownSession(f"no session {ref.session!r} in namespace {ref.namespace!r}")
             chosen = self._choose(ref, past, to)
@@ -69,7 +69,7 @@ class Rollback:
                 )
         raise SessionBusy(f"{ref.session!r} is being compacted again and again; try again")
 
-    def _choose(self, ref: SessionRef, past: Past, to: str | int | None) -> PastState:
+    def _choose(self, ref: SessionRef, past: SessionInRedis, to: str | int | None) -> EarlierState:
         if isinstance(to, int):
             found = [self._of_version(commit) for commit in self._commits(ref, past, to)]
             if found and self._was_left(ref, past, to, found[-1].seq):
@@ -90,7 +90,9 @@ class Rollback:
         what = "no checkpoint" if to is None else f"no checkpoint or version {to!r}"
         raise NoCheckpoint(f"{what} of {ref.session!r} to roll back to; checkpoints are: {known}")
 
-    def _commits(self, ref: SessionRef, past: Past, version: int) -> list[ArchivedCompaction]:
+    def _commits(
+        self, ref: SessionRef, past: SessionInRedis, version: int
+    ) -> list[ArchivedCompaction]:
         """The commit of this version, from Redis or the archive."""
         found = [commit for commit in past.commits if commit.version == version]
         if not found and self._archive is not None:
@@ -98,7 +100,7 @@ class Rollback:
             found += [archived] if archived else []
         return found
 
-    def _was_left(self, ref: SessionRef, past: Past, version: int, seq: int) -> bool:
+    def _was_left(self, ref: SessionRef, past: SessionInRedis, version: int, seq: int) -> bool:
         """Whether turns of this version, up to ``seq``, were set aside by a later commit."""
         commits = list(past.commits)
         if self._archive is not None:
@@ -112,9 +114,9 @@ class Rollback:
         return False
 
     @staticmethod
-    def _of_version(commit: ArchivedCompaction) -> PastState:
+    def _of_version(commit: ArchivedCompaction) -> EarlierState:
         record = Compaction.parse(commit.record)
-        return PastState(
+        return EarlierState(
             id=f"version {commit.version}",
             entry="",
             seq=record.last_seq or record.watermark,
@@ -148,7 +150,7 @@ class TakingBack:
             SessionBusy: compactions came between at every attempt.
         """
         for _ in range(ATTEMPTS):
-            past = past_agreed(self._states, self._archive, ref)
+            past = session_agreed(self._states, self._archive, ref)
             seen = self._sessions.snapshot(ref)
             if past is None or seen is None:
                 raise UnknownSession(f"no session {ref.session!r} in namespace {ref.namespace!r}")

@@ -21,9 +21,9 @@ from turnmill_worker.ports.values import (
     Blob,
     Cleansed,
     CountedTurn,
-    Past,
-    PastState,
+    EarlierState,
     Restored,
+    SessionInRedis,
     SessionRef,
 )
 from turnmill_worker.store.outgoing import (
@@ -44,7 +44,7 @@ class RedisStates:
     def __init__(self, client: Any) -> None:
         self._redis = client
 
-    def past(self, ref: SessionRef) -> Past | None:
+    def past(self, ref: SessionRef) -> SessionInRedis | None:
         """What a rollback is planned from; None for an unknown session."""
         reply = run(self._redis, "earlier_states", keys_of(ref))
         if reply is None:
@@ -56,7 +56,7 @@ class RedisStates:
         head, tail, system, commit_id, tools, tools_tokens = texts[8:]
         check_plain(meta[12])
         fixed = int(system_tokens or 0) + int(tools_tokens or 0)
-        return Past(
+        return SessionInRedis(
             epoch=epoch,
             revision=revision or "0",
             policy=stored_policy(policy) if policy else Policy(),
@@ -79,7 +79,7 @@ class RedisStates:
         """Let Redis hold these images for the session; False when it was forgotten meanwhile."""
         return hold(self._redis, ref, epoch, images)
 
-    def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
+    def restore(self, ref: SessionRef, past: SessionInRedis, state: Restored) -> tuple[int, int]:
         """Restore it, if nothing was committed meanwhile; the new version or 0, and turns lost."""
         version, lost = run(
             self._redis,
@@ -93,7 +93,7 @@ class RedisStates:
         )
         return int(version), int(lost)
 
-    def erase(self, ref: SessionRef, past: Past, left: Cleansed) -> int:
+    def erase(self, ref: SessionRef, past: SessionInRedis, left: Cleansed) -> int:
         """Write it, if nothing was committed meanwhile; the new version or 0."""
         state = left.state
         version = run(
@@ -135,7 +135,7 @@ class RedisStates:
         return encoded_known(replace(known, readings=readings))
 
 
-def _common(ref: SessionRef, past: Past, state: Restored) -> dict[str, str | bytes | int]:
+def _common(ref: SessionRef, past: SessionInRedis, state: Restored) -> dict[str, str | bytes | int]:
     """What both scripts that write a state back are told."""
     counted = [numbers for _, numbers in state.turns]
     newest = past.log[-1] if past.log else None
@@ -193,12 +193,12 @@ def _logged(entry: tuple[bytes, Any], tokens: Mapping[bytes, bytes]) -> Archived
     return archived_turn({b"seq": seq, b"tokens": tokens.get(seq, b""), **fields_of(entry)})
 
 
-def _checkpoints(entries: Sequence[Any]) -> tuple[PastState, ...]:
+def _checkpoints(entries: Sequence[Any]) -> tuple[EarlierState, ...]:
     found = []
     for entry in entries:
         fields = fields_of(entry)
         found.append(
-            PastState(
+            EarlierState(
                 id=fields[b"id"].decode("utf-8", "replace"),
                 # Automatic and named ones are in two streams, whose ids may be the same.
                 entry=f"{entry[0].decode()} {fields[b'id'].decode('utf-8', 'replace')}",

@@ -32,7 +32,7 @@ from turnmill_worker.ports.values import (
     CountedTurn,
     Counts,
     Failed,
-    Recorded,
+    RecordedCounts,
     SessionRef,
     Uncounted,
     UncountedTurn,
@@ -267,7 +267,7 @@ class RedisSessions:
             names = sessions_named(self._redis, keys.backlog, members)
         return [SessionRef(ref.namespace, name) for name in names]
 
-    def record_counts(self, ref: SessionRef, seen: Uncounted, counts: Counts) -> Recorded:
+    def record_counts(self, ref: SessionRef, seen: Uncounted, counts: Counts) -> RecordedCounts:
         """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile."""
         turns, look = counts.turns, counts.look
         counted, waiting, newly_due = self._run(
@@ -295,7 +295,7 @@ class RedisSessions:
             bound_ratio=f"{look.ratio:.3f}",
             **counts.learned._asdict(),
         )
-        return Recorded(stale=counted == -1, waiting=bool(waiting), newly_due=bool(newly_due))
+        return RecordedCounts(stale=counted == -1, waiting=bool(waiting), newly_due=bool(newly_due))
 
     def recount(
         self,
