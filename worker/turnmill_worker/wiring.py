@@ -117,12 +117,12 @@ def load_strategies() -> None:
 
 def parts(app: Celery) -> Parts:
     """The process's parts; made after a fork, never before: sockets must not be shared."""
+    load_strategies()
     return _parts(app, os.getpid())
 
 
 @lru_cache(maxsize=1)
 def _parts(app: Celery, _pid: int) -> Parts:
-    load_strategies()
     client, hints = connect(), CeleryHints(app)
     counters = partial(counter_for, folder=settings().tokenizer_dir)
     archive = LazyArchive(settings().archive, _cipher()) if settings().archive else None

@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from tests.realdata import names, requires_data, sessions
-from turnmill_worker.tokens import REPLY_TOKENS, count_message, count_request, counter_for, image_tokens
+from turnmill_worker.tokens import (
+    REPLY_TOKENS,
+    count_message,
+    count_request,
+    counter_for,
+    image_tokens,
+)
 
 COUNTER = counter_for()
 count = COUNTER.count
