@@ -79,7 +79,7 @@ def test_a_session_name_is_a_str(client: ContextClient) -> None:
 
 def test_a_policy_takes_names_of_strategies_only() -> None:
     with pytest.raises(InvalidInput):
-        Policy(strategies=(7,))  # type: ignore[arg-type]
+        Policy(strategies=(7,))
 
 
 def test_values_are_frozen(client: ContextClient) -> None:
