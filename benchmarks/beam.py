@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from turnmill_worker.archive.memory_extraction import MAX_TEXT
+from turnmill_worker.archive.memories import MAX_TEXT
 
 __all__ = ["FACTS", "OTHERS", "conversations"]
 

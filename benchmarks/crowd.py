@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
-from turnmill_worker.ports.records import Memory
+from turnmill_worker.ports.values import Memory
 
 __all__ = ["crowd"]
 

@@ -45,8 +45,8 @@ from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.names import Namespace, SessionId
 from turnmill_cli.evaluate.measuring import DataSet, Mean, MeteredSummarizer, text_of
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.grounding.index import MemoryIndex
-from turnmill_worker.ports.records import Memory
+from turnmill_worker.ports.values import Memory
+from turnmill_worker.requests.grounding import MemoryIndex
 from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 
 CUTS = (5, 10, 20)

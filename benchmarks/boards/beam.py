@@ -16,10 +16,9 @@ from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy
 from turnmill_cli.conversations import BadInput
 from turnmill_cli.evaluate.measuring import InMemorySession, Mean, MeteredSummarizer, stems, text_of
-from turnmill_worker.archive.memory_extraction import of_turns
-from turnmill_worker.grounding.index import MemoryIndex
-from turnmill_worker.ports.records import ArchivedTurn, Memory
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.archive.memories import of_turns
+from turnmill_worker.ports.values import ArchivedTurn, Memory, SessionRef
+from turnmill_worker.requests.grounding import MemoryIndex
 
 # --- chats ----------------------------------------------------------------------------------------
 

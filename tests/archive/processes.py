@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from tests.archive.records import EPOCH, LATER, image, session, turn
 from turnmill.contract.names import Namespace
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.ports.records import Batch, Memory
+from turnmill_worker.ports.values import Batch, Memory
 
 SHARED = image(b"shared" * 200)
 

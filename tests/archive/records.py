@@ -8,8 +8,7 @@ from typing import Any
 from turnmill.contract.codec import encode_json
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.trajectory import TurnState
-from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Blob
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.ports.values import ArchivedCompaction, ArchivedTurn, Blob, SessionRef
 
 EPOCH = "1763690000000000"
 LATER = "1763690000000001"

@@ -10,9 +10,9 @@ import pytest
 
 from tests.archive.records import EPOCH, compaction, image, turn
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.ports.archive import ArchiveDiverged
-from turnmill_worker.ports.records import ArchivedTurn, Batch, LostBranch, Removed
-from turnmill_worker.ports.values import Drain, Mark, SessionRef
+from turnmill_worker.failover.branches import LostBranch
+from turnmill_worker.ports.protocols import ArchiveDiverged
+from turnmill_worker.ports.values import ArchivedTurn, Batch, Drain, Mark, Removed, SessionRef
 
 
 def said(

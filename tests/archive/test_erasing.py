@@ -15,12 +15,18 @@ from sqlalchemy import LargeBinary, select
 from tests.archive.postgres import Postgres
 from tests.archive.records import EPOCH, LATER, compaction, image, session, turn
 from turnmill.contract.names import Namespace, Seq
-from turnmill_worker.archive import SqlArchive, engine, scrub
+from turnmill_worker.archive import SqlArchive, database
 from turnmill_worker.archive.schema import METADATA, Said
-from turnmill_worker.ports.erasure import Emptied, Gone
-from turnmill_worker.ports.records import ArchivedTurn, Batch, Memory, Removed
-from turnmill_worker.ports.values import SessionRef
-from turnmill_worker.requests.tombstone import tombstone
+from turnmill_worker.ports.values import (
+    ArchivedTurn,
+    Batch,
+    Emptied,
+    Gone,
+    Memory,
+    Removed,
+    SessionRef,
+)
+from turnmill_worker.requests.erasure import tombstone
 
 # --- What is erased from the archive is in none of its files, and nothing brings it back.
 
@@ -164,8 +170,8 @@ def test_only_the_erased_turn_loses_its_words(archive: SqlArchive, ref: SessionR
 def test_files_that_somebody_reads_are_not_said_to_be_clean(
     sqlite_url: str, ref: SessionRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_LOCK_TIMEOUT_S", 0.2)
-    monkeypatch.setattr(scrub, "WAIT_S", 0.2)
+    monkeypatch.setattr(database, "_LOCK_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(database, "WAIT_S", 0.2)
     archive = SqlArchive.open(sqlite_url)
     archive.store(ref, EPOCH, batch())
     with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))) as reader:

@@ -21,10 +21,9 @@ from turnmill_worker.archive import (
     ArchiveUnavailable,
     InvalidArchiveUrl,
     SqlArchive,
-    engine,
+    database,
 )
-from turnmill_worker.ports.records import Batch, Memory
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.ports.values import Batch, Memory, SessionRef
 
 SECRET = "the launch code is 0000"  # noqa: S105 - what must not be quoted
 SAID = turn(1, {"role": "user", "content": SECRET}, blobs=(image(b"x").sha256,))
@@ -52,7 +51,7 @@ def own_postgres() -> Iterator[Postgres]:
 @pytest.fixture
 def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks are waited for one second."""
-    monkeypatch.setattr(engine, "_LOCK_TIMEOUT_S", 1)
+    monkeypatch.setattr(database, "_LOCK_TIMEOUT_S", 1)
 
 
 @pytest.mark.usefixtures("short_wait")

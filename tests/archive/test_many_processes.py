@@ -16,8 +16,7 @@ from tests.archive import processes
 from tests.archive.records import EPOCH, session, turn
 from turnmill.contract.names import Namespace
 from turnmill_worker.archive import ArchiveUnavailable, SqlArchive
-from turnmill_worker.ports.records import Batch
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.ports.values import Batch, SessionRef
 
 # --- Many worker processes share one archive.
 

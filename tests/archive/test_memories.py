@@ -5,8 +5,7 @@ from __future__ import annotations
 from tests.archive.records import EPOCH, compaction, session, turn
 from turnmill.contract.names import Namespace, Seq
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.ports.records import Batch, Memory
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.ports.values import Batch, Memory, SessionRef
 
 SHOP = Namespace("shop")
 BASE = f"agent-7:{EPOCH}"

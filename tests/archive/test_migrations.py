@@ -12,11 +12,15 @@ from sqlalchemy import inspect, text
 
 from tests.archive.records import EPOCH, compaction, turn
 from turnmill_worker.archive import ArchiveFailed, ArchiveTooNew, SqlArchive
-from turnmill_worker.archive.engine import make_engine
-from turnmill_worker.archive.migrate import MIGRATIONS, VERSION_TABLE, migrate, revisions
+from turnmill_worker.archive.database import (
+    MIGRATIONS,
+    VERSION_TABLE,
+    make_engine,
+    migrate,
+    revisions,
+)
 from turnmill_worker.archive.schema import METADATA
-from turnmill_worker.ports.records import Batch
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.ports.values import Batch, SessionRef
 
 NEXT = """
 import sqlalchemy as sa

@@ -15,8 +15,7 @@ from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.errors import QuotaExceeded
 from turnmill.contract.names import Namespace, Seq
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.ports.records import ArchivedTurn, Batch, Memory
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.ports.values import ArchivedTurn, Batch, Memory, SessionRef
 
 # --- What goes in comes out, once, on SQLite and PostgreSQL.
 

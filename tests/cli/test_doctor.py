@@ -18,7 +18,7 @@ from turnmill.contract.names import Namespace, SessionId
 from turnmill_cli.doctor import checks as doctor_checks
 from turnmill_cli.doctor.checks import Check
 from turnmill_worker import tokens
-from turnmill_worker.archive import SqlArchive, engine
+from turnmill_worker.archive import SqlArchive, database
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_an_archive_that_can_be_written_is_well_and_none_is_not_made(
 def test_an_archive_that_is_damaged_or_in_use_for_writing_is_a_problem(
     turnmill: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_LOCK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(database, "_LOCK_TIMEOUT_S", 0.1)
     words = ("doctor", "--json", "--data-dir", str(tmp_path))
     file = make_archive(tmp_path)
     with sqlite3.connect(file, isolation_level=None) as other:

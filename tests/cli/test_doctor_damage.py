@@ -11,12 +11,10 @@ from tests.cli.commands import Ran
 from tests.properties.stepping import SentHints
 from turnmill.contract.keys import NAMESPACES, QUARANTINED, QUARANTINED_COUNT, TROUBLED, shard_keys
 from turnmill.contract.names import Namespace
-from turnmill_worker.background.broker_messages import BadMessage
-from turnmill_worker.background.quarantine import Quarantine
+from turnmill_worker.background.consumer import BadMessage, Quarantine
 from turnmill_worker.background.sweep import Sweeper
-from turnmill_worker.store.quarantine import RedisQuarantine
+from turnmill_worker.store.reports import RedisQuarantine, RedisUsage
 from turnmill_worker.store.sweep_lists import RedisSweepLists
-from turnmill_worker.store.usage import RedisUsage
 
 
 @pytest.fixture

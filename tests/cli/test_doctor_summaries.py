@@ -14,8 +14,8 @@ from turnmill import ContextClient, Policy
 from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.keys import SUMMARIZERS, session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill_worker.background.summarizer_presence import Announcement
-from turnmill_worker.store.summarizer_presence import RedisPresence
+from turnmill_worker.background.presence import Announcement
+from turnmill_worker.store.reports import RedisPresence
 
 pytestmark = pytest.mark.worker
 

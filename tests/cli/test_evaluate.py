@@ -255,7 +255,7 @@ def test_prices_of_one_s_own_replace_the_table_s(
 
 CHATTERBOX = """
 from turnmill_worker.ports.values import Summary
-from turnmill_worker.summarizers.factory_protocol import SummarizerFactory
+from turnmill_worker.summarizers.registry import SummarizerFactory
 
 class Chatterbox:
     def summarize(self, request, counter):

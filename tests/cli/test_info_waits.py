@@ -18,10 +18,9 @@ from turnmill.testing import FakeEndpoint
 from turnmill_worker.errors import RateLimited
 from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
-from turnmill_worker.ports.batches import BatchEndpoint
-from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.ports.protocols import BatchEndpoint, Summarizer
 from turnmill_worker.settings import Settings
-from turnmill_worker.store.batch_notes import RedisBatchNotes
+from turnmill_worker.store.summaries import RedisBatchNotes
 from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.summarizers.registry import RegisteredBatches, Registry
 from turnmill_worker.templates.loader import TemplateLoader

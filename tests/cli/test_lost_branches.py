@@ -16,8 +16,7 @@ from turnmill import ContextClient
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.ports.records import Batch
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.ports.values import Batch, SessionRef
 
 pytestmark = pytest.mark.worker
 

@@ -83,7 +83,7 @@ def _required(name: str) -> list[str]:
             (
                 "turnmill_worker.tasks",
                 "turnmill_worker.wiring",
-                "turnmill_worker.archive.lazy",
+                "turnmill_worker.archive.store",
                 "turnmill_worker.summarizers.openai.factory",
                 "kombu.transport.redis",
             ),

@@ -28,8 +28,7 @@ from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.read.view import META_FIELDS
 from turnmill_worker.summarizers.openai.checks.section_parser import parse, rendered, unwrapped
 from turnmill_worker.summarizers.redaction import redact
-from turnmill_worker.templates.markdown_outline import outline
-from turnmill_worker.templates.parser import parse_template
+from turnmill_worker.templates.template import outline, parse_template
 
 
 def _json(data: bytes) -> Any:

@@ -14,11 +14,10 @@ from turnmill_worker.errors import (
     SummarizerUnavailable,
     SummaryRejected,
 )
-from turnmill_worker.ports.batches import AwaitedSummary, digest
-from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.ports.protocols import AwaitedSummary, Summarizer, digest
 from turnmill_worker.ports.values import SessionRef, Summary
 from turnmill_worker.spending import Spent
-from turnmill_worker.store.batch_notes import RedisBatchNotes
+from turnmill_worker.store.summaries import RedisBatchNotes
 from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 
 __all__ = ["AnyBatches", "AnySummarizer", "WatchedNotes"]

@@ -19,11 +19,17 @@ from turnmill.contract.policy import Policy
 from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
-from turnmill_worker.ports.archive import Archive, Outgoing
-from turnmill_worker.ports.batches import BatchEndpoint, BatchNotes
-from turnmill_worker.ports.hints_and_waiting import Hints, Waiting
-from turnmill_worker.ports.models import Summarizer
-from turnmill_worker.ports.sessions import Sessions, States
+from turnmill_worker.ports.protocols import (
+    Archive,
+    BatchEndpoint,
+    BatchNotes,
+    Hints,
+    Outgoing,
+    Sessions,
+    States,
+    Summarizer,
+    Waiting,
+)
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting

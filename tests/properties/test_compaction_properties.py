@@ -17,15 +17,13 @@ from turnmill.contract.legality import CallTracker, violations
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.policy import Policy, StrategyName
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.cut import groups
-from turnmill_worker.compaction.plan import Plan
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.compaction.plan import Plan, groups
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, images
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies.choose import plan
-from turnmill_worker.compaction.tally import images
 from turnmill_worker.compaction.with_digest import known_after, with_digest
 from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.ports.batches import digest
+from turnmill_worker.ports.protocols import digest
 from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.tokens import counter_for
 

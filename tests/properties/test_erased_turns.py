@@ -13,9 +13,8 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import repair, violations
 from turnmill.contract.names import Seq
 from turnmill.contract.turns import to_turn
-from turnmill_worker.ports.records import ArchivedTurn
-from turnmill_worker.requests.sought import runs, said
-from turnmill_worker.requests.tombstone import tombstone
+from turnmill_worker.ports.values import ArchivedTurn
+from turnmill_worker.requests.erasure import runs, said, tombstone
 
 AT_MS = 1_700_000_000_000
 

@@ -60,18 +60,22 @@ from turnmill.contract.trajectory import TurnState
 from turnmill.contract.turns import encode_turn, to_turn
 from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.background.sweep import ARCHIVE_EVERY, Sweeper
-from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.compaction.tally import images, interactions
-from turnmill_worker.ports.past import Past, Restored
-from turnmill_worker.ports.records import Removed
-from turnmill_worker.ports.values import Counts, Recorded, SessionRef
+from turnmill_worker.compaction.snapshot import Snapshot, images, interactions
+from turnmill_worker.ports.values import (
+    Counts,
+    RecordedCounts,
+    Removed,
+    Restored,
+    SessionInRedis,
+    SessionRef,
+)
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.spending import Spent
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.leases import RedisLease
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sessions import RedisSessions
-from turnmill_worker.store.summary_queue import RedisWaiting
+from turnmill_worker.store.summaries import RedisWaiting
 from turnmill_worker.store.sweep_lists import RedisSweepLists
 from turnmill_worker.tokens import count_request, counter_for
 
@@ -236,7 +240,7 @@ class WatchedSessions(RedisSessions):
         lease.release = told  # type: ignore[method-assign]
         return lease
 
-    def record_counts(self, ref: SessionRef, seen: Any, counts: Counts) -> Recorded:
+    def record_counts(self, ref: SessionRef, seen: Any, counts: Counts) -> RecordedCounts:
         """Store them, and tell."""
         recorded = super().record_counts(ref, seen, counts)
         if not recorded.stale:
@@ -249,7 +253,7 @@ class WatchedStates(RedisStates):
 
     restored: Callable[[SessionRef, Restored, int, int], None]
 
-    def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
+    def restore(self, ref: SessionRef, past: SessionInRedis, state: Restored) -> tuple[int, int]:
         """Restore it, and tell."""
         keys = session_keys(ref.namespace, ref.session)
         counted = int(self._redis.hget(keys.meta, "counted_seq") or 0)

@@ -22,7 +22,7 @@ from turnmill_worker.tokens import (
     count_request,
     counter_for,
 )
-from turnmill_worker.tokens.heuristic import HeuristicCounter
+from turnmill_worker.tokens.counters import HeuristicCounter
 from turnmill_worker.tokens.tiktoken import TiktokenCounter
 
 O200K, CL100K = counter_for("o200k_base"), counter_for("cl100k_base")

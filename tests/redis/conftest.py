@@ -21,19 +21,18 @@ from turnmill.contract.codec import decode_json
 from turnmill.contract.keys import SessionKeys, session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.background.quota_watch import QuotaWatch
+from turnmill_worker.background.quotas import Quotas, QuotaWatch
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.values import SessionRef
-from turnmill_worker.quotas import Quotas
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.outgoing import RedisOutgoing
+from turnmill_worker.store.reports import RedisUsage
 from turnmill_worker.store.sessions import RedisSessions
-from turnmill_worker.store.summary_queue import RedisWaiting
-from turnmill_worker.store.usage import RedisUsage
+from turnmill_worker.store.summaries import RedisWaiting
 from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import counter_for

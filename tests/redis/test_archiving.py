@@ -18,8 +18,8 @@ from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.errors import StoreUnavailable
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.pipeline.archive import Archiving
-from turnmill_worker.ports.archive import DRAIN_WITHIN_S
-from turnmill_worker.ports.records import Removed
+from turnmill_worker.ports.protocols import DRAIN_WITHIN_S
+from turnmill_worker.ports.values import Removed
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.outgoing import LATE_DRAIN_MS, RedisOutgoing
 

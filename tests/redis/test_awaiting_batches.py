@@ -22,8 +22,8 @@ from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.settings import Settings
-from turnmill_worker.store.batch_notes import RedisBatchNotes
 from turnmill_worker.store.sessions import RedisSessions
+from turnmill_worker.store.summaries import RedisBatchNotes
 from turnmill_worker.store.sweep_lists import RedisSweepLists
 from turnmill_worker.summarizers.registry import RegisteredBatches, Registry
 from turnmill_worker.templates.loader import TemplateLoader

@@ -24,17 +24,14 @@ from turnmill.contract.erasure import Erased, erasing
 from turnmill.contract.legality import violations
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.ports.batches import AwaitedSummary
-from turnmill_worker.ports.erasure import Cleansed
-from turnmill_worker.ports.past import Past
-from turnmill_worker.ports.records import LostBranch
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.failover.branches import LostBranch
+from turnmill_worker.ports.protocols import AwaitedSummary
+from turnmill_worker.ports.values import Cleansed, SessionInRedis, SessionRef
 from turnmill_worker.requests.erasure import Erasing
-from turnmill_worker.store.batch_notes import RedisBatchNotes
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.sessions import RedisSessions
-from turnmill_worker.store.summary_queue import RedisWaiting
+from turnmill_worker.store.summaries import RedisBatchNotes, RedisWaiting
 from turnmill_worker.tokens import counter_for
 
 # --- A session whose words are to be erased, and everything a worker may do with it.
@@ -421,7 +418,7 @@ class _Stopped(RedisStates):
 
     meanwhile: Callable[[], object] | None = None
 
-    def erase(self, ref: SessionRef, past: Past, left: Cleansed) -> int:
+    def erase(self, ref: SessionRef, past: SessionInRedis, left: Cleansed) -> int:
         happens, self.meanwhile = self.meanwhile, None
         if happens:
             happens()

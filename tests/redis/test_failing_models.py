@@ -29,7 +29,7 @@ from turnmill_worker.errors import (
     SummaryRejected,
 )
 from turnmill_worker.pipeline.compact import Pipeline
-from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.ports.protocols import Summarizer
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.spending import Spent
 from turnmill_worker.summarizers.extractive import ExtractiveSummarizer

@@ -16,10 +16,9 @@ from tests.redis.conftest import Site, commit_from
 from turnmill import Policy, Turn
 from turnmill.contract.errors import NoCheckpoint
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.ports.archive import ArchiveDiverged
-from turnmill_worker.ports.past import Past
-from turnmill_worker.ports.past import Restored as RestoredState
-from turnmill_worker.ports.values import CountedTurn, Counts, Drain, SessionRef
+from turnmill_worker.ports.protocols import ArchiveDiverged
+from turnmill_worker.ports.values import CountedTurn, Counts, Drain, SessionInRedis, SessionRef
+from turnmill_worker.ports.values import Restored as RestoredState
 from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.outgoing import RedisOutgoing
@@ -96,7 +95,9 @@ class _Stopped(RedisStates):
 
     meanwhile: Callable[[], object] | None = None
 
-    def restore(self, ref: SessionRef, past: Past, state: RestoredState) -> tuple[int, int]:
+    def restore(
+        self, ref: SessionRef, past: SessionInRedis, state: RestoredState
+    ) -> tuple[int, int]:
         happens, self.meanwhile = self.meanwhile, None
         if happens:
             happens()

@@ -30,8 +30,7 @@ from turnmill.contract.keys import shard_of
 from turnmill.contract.names import SessionId
 from turnmill.contract.scripts import Command
 from turnmill.push import push_calls
-from turnmill_worker.store.blobs import release
-from turnmill_worker.store.outgoing import RedisOutgoing
+from turnmill_worker.store.outgoing import RedisOutgoing, release
 
 # --- Images come back byte for byte, lie in Redis once, and travel only when they must.
 

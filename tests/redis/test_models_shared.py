@@ -20,10 +20,10 @@ from turnmill.contract import jobs
 from turnmill.contract.keys import ENDPOINTS, endpoint_hash, endpoint_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill_worker.errors import CircuitOpen, RateLimited, SummarizerFailed, SummarizerUnavailable
-from turnmill_worker.ports.models import place_of
+from turnmill_worker.ports.protocols import place_of
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.model_gates import RedisGate
-from turnmill_worker.store.summary_queue import RedisWaiting
+from turnmill_worker.store.summaries import RedisWaiting
 
 # --- A model's gate: when it opens and closes, what it lets through, and that all workers share it.
 

@@ -15,7 +15,7 @@ from turnmill import ContextClient, QuotaExceeded
 from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.names import Namespace
 from turnmill.push.admission import REPORT_EVERY
-from turnmill_worker.background.quota_watch import EVERY, QuotaWatch
+from turnmill_worker.background.quotas import EVERY, QuotaWatch
 
 # --- What clients are told of their namespace's quotas, and how workers measure them.
 

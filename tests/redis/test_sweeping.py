@@ -28,8 +28,7 @@ from turnmill.contract.keys import (
     shard_of,
 )
 from turnmill.contract.names import Namespace, SessionId
-from turnmill_worker.background.sweep import ARCHIVE_EVERY, EXPIRY_EVERY, MOST, Sweeper
-from turnmill_worker.background.visits import Visits
+from turnmill_worker.background.sweep import ARCHIVE_EVERY, EXPIRY_EVERY, MOST, Sweeper, Visits
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.sweep_lists import RedisSweepLists
 

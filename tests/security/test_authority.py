@@ -48,19 +48,18 @@ from turnmill.dialects.convert import from_chat as from_chat_to
 from turnmill.dialects.legality import violations as of_dialect
 from turnmill.read.projection import project
 from turnmill_cli.evaluate.measuring import InMemorySession, MeteredSummarizer
-from turnmill_worker.archive.memory_extraction import of_turns
+from turnmill_worker.archive.memories import of_turns
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.with_digest import digest_of
-from turnmill_worker.ports.models import Summarizer
-from turnmill_worker.ports.records import ArchivedTurn
-from turnmill_worker.ports.values import SessionRef, Summary
+from turnmill_worker.ports.protocols import Summarizer
+from turnmill_worker.ports.values import ArchivedTurn, SessionRef, Summary
 from turnmill_worker.reading.passages import USER
 from turnmill_worker.reading.plain_text import readable
 from turnmill_worker.reading.readings import Readings, of_summary
 from turnmill_worker.reading.requests import Asked, open_requests
 from turnmill_worker.reading.said import Said as UserSaid
 from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
-from turnmill_worker.summarizers.openai.checks.invented_demands import Said as Demands
+from turnmill_worker.summarizers.openai.checks.demands import Said as Demands
 from turnmill_worker.tokens import counter_for
 
 # --- Through every strategy, and compaction after compaction.

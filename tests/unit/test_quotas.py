@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from turnmill.contract.names import Namespace
-from turnmill_worker.quotas import Quota, Quotas
+from turnmill_worker.background.quotas import Quota, Quotas
 
 ACME, OTHER = Namespace("acme"), Namespace("other")
 

@@ -41,7 +41,7 @@ _CHANGES = {
         ("    rules_ended: int = 0\n", "    rules_ended: int = 0\n    charm: int = 7\n"),
         ("exclude_defaults=True), **stamp()", 'exclude_defaults=True), **stamp(), "charm": 7'),
     ],
-    "turnmill_worker/store/kept_beside.py": [
+    "turnmill_worker/store/sessions.py": [
         ("{**known.stored(), **stamp(", '{**known.stored(), "index": 1, **stamp('),
     ],
 }  # fmt: skip

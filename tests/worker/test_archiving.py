@@ -32,8 +32,7 @@ from turnmill.contract.jobs import ARCHIVE
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.trajectory import Trajectory
 from turnmill_worker.archive.store import SqlArchive
-from turnmill_worker.ports.records import Removed
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.ports.values import Removed, SessionRef
 
 pytestmark = pytest.mark.worker
 

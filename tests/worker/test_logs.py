@@ -122,7 +122,7 @@ def test_what_a_worker_says_between_jobs_is_about_none(lines: list[Line]) -> Non
 
 UNCAUGHT = """
 import threading, warnings
-from turnmill_worker import logs
+from turnmill_worker.background import logs
 logs.set_up_early(as_json=True)
 warnings.warn("look out")
 ended = threading.Thread(target=lambda: 1 / 0)

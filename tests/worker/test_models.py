@@ -17,7 +17,7 @@ from turnmill import ContextClient, Policy
 from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.keys import WAITING, endpoint_hash, endpoint_keys
 from turnmill.testing import FakeEndpoint, Fault
-from turnmill_worker.ports.models import place_of
+from turnmill_worker.ports.protocols import place_of
 from turnmill_worker.templates.template import PLACEHOLDERS
 
 pytestmark = pytest.mark.worker

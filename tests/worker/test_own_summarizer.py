@@ -23,10 +23,10 @@ pytestmark = pytest.mark.worker
 
 SOURCE = '''
 from turnmill_worker.errors import SummarizerUnavailable
-from turnmill_worker.ports.batches import AwaitedSummary, digest
+from turnmill_worker.ports.protocols import AwaitedSummary, digest
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.spending import NOTHING
-from turnmill_worker.summarizers.factory_protocol import SummarizerFactory
+from turnmill_worker.summarizers.registry import SummarizerFactory
 
 
 class Counting:

@@ -13,14 +13,14 @@ from kombu import Exchange, Queue
 from turnmill.contract import jobs
 from turnmill.contract.errors import NewerFormat
 from turnmill.hint.thrifty_broker import ThriftyAmqp
-from turnmill_worker import logs, tasks, wiring
+from turnmill_worker import tasks, wiring
+from turnmill_worker.background import logs
 from turnmill_worker.background.consumer import CarefulConsumer
-from turnmill_worker.background.summarizer_presence import Announcement
+from turnmill_worker.background.presence import Announcement
 from turnmill_worker.background.sweep import SweepThread
 from turnmill_worker.errors import InvalidSettings
+from turnmill_worker.store.scripts import load_all as load_scripts
 from turnmill_worker.tokens import counter_for
-
-__all__ = ["app"]
 
 
 class Threads(bootsteps.StartStopStep):
@@ -87,7 +87,7 @@ _threads: list[SweepThread | Announcement] = []
 def _load_before_fork(**_: Any) -> None:
     """Load the vocabulary once, for forked processes to share, and the scripts as they are now."""
     counter_for("o200k_base").count("")
-    wiring.load_scripts()
+    load_scripts()
     # Keep what is loaded by now out of garbage collection: a scan would take longer than a job, and
     # would copy it in every forked process.
     gc.collect()

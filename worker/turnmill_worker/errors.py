@@ -6,6 +6,7 @@
     ├── InvalidInput
     │   └── InvalidArchiveUrl        names no database turnmill can use
     ├── InvalidSettings              a variable of the environment
+    ├── UnknownStrategy              a policy names only strategies that this worker lacks
     ├── InternalError                a defect in turnmill
     ├── ArchiveFailed                the database refused, and will again
     ├── ArchiveTooNew                a newer turnmill wrote it
@@ -34,26 +35,6 @@ import traceback
 from turnmill.contract.errors import InvalidInput, Transient, TurnmillError
 from turnmill_worker.spending import Spent
 
-__all__ = [
-    "ArchiveFailed",
-    "ArchiveTooNew",
-    "BatchFailed",
-    "CircuitOpen",
-    "EndpointRefused",
-    "InternalError",
-    "InvalidArchiveUrl",
-    "InvalidSettings",
-    "RateLimited",
-    "SummarizerFailed",
-    "SummarizerMisconfigured",
-    "SummarizerUnavailable",
-    "SummaryDeferred",
-    "SummaryRejected",
-    "UnknownSummarizer",
-    "UnusableSummary",
-    "where",
-]
-
 
 class SummaryRejected(TurnmillError):
     """A summary that must not be committed; says why in numbers, never in its words.
@@ -67,6 +48,10 @@ class SummaryRejected(TurnmillError):
 
 class InvalidSettings(TurnmillError):
     """A variable of the environment has a value it must not have."""
+
+
+class UnknownStrategy(TurnmillError):
+    """A policy names no strategy that this worker has; says which there are."""
 
 
 class InternalError(TurnmillError):

@@ -19,9 +19,6 @@ from turnmill.connection.credentials import read_secret, with_password
 from turnmill.connection.urls import Broker, celery_broker, store_url
 from turnmill_worker.errors import InvalidSettings
 
-__all__ = ["Settings", "load_settings"]
-
-
 _PATHS = ("_file", "tokenizer_dir")
 
 

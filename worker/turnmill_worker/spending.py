@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-__all__ = ["NOTHING", "NOT_TRIED", "Spent", "Tried"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:

@@ -10,6 +10,7 @@ from typing import Any
 
 import structlog
 from celery import Celery
+from structlog.contextvars import bind_contextvars
 
 from turnmill.contract import jobs
 from turnmill.contract.errors import (
@@ -23,12 +24,10 @@ from turnmill.contract.errors import (
 )
 from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.names import Namespace, SessionId, namespace, session_id
-from turnmill_worker import logs, wiring
+from turnmill_worker import wiring
 from turnmill_worker.errors import InternalError, where
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.wiring import Parts
-
-__all__ = ["at_home", "register"]
 
 log = structlog.get_logger()
 
@@ -159,7 +158,7 @@ def _register_ask(app: Celery, name: str) -> None:
 
 def _guarded(name: str, stage: Stage, parts: Parts, ref: SessionRef) -> Outcome:
     """Run a stage; whatever it raises reaches logs and Flower without a conversation's words."""
-    logs.name_session(ref.namespace, ref.session)
+    bind_contextvars(namespace=ref.namespace, session=ref.session)
     try:
         outcome = stage(parts, ref)
     except (CannotDecrypt, NewerFormat) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from importlib.metadata import entry_points
 from typing import Any
 
 import redis
@@ -18,56 +19,37 @@ from turnmill.connection.credentials import load_cipher, read_secret
 from turnmill.connection.store_client import store_client
 from turnmill.contract.policy import OFFLINE
 from turnmill.contract.sealing import Cipher
-from turnmill_worker.archive.lazy import LazyArchive
-from turnmill_worker.background.at_home import AtHome, Job
-from turnmill_worker.background.celery_hints import CeleryHints
-from turnmill_worker.background.quarantine import Quarantine
-from turnmill_worker.background.quota_watch import QuotaWatch
-from turnmill_worker.background.summarizer_presence import Announcement
+from turnmill_worker.archive.store import LazyArchive
+from turnmill_worker.background.consumer import Quarantine
+from turnmill_worker.background.hints import CeleryHints, HintsOrJobs, Job
+from turnmill_worker.background.presence import Announcement
+from turnmill_worker.background.quotas import Quotas, QuotaWatch
 from turnmill_worker.background.sweep import Sweeper, SweepThread
-from turnmill_worker.grounding.hybrid import HybridSearch
-from turnmill_worker.grounding.service import GroundingService
-from turnmill_worker.import_lock import IMPORTING
+from turnmill_worker.compaction.strategies.registry import GROUP as STRATEGIES
+from turnmill_worker.compaction.strategies.registry import register
+from turnmill_worker.errors import InvalidSettings
 from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
-from turnmill_worker.quotas import Quotas
 from turnmill_worker.requests.dispatch import Answering
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
-from turnmill_worker.requests.remembering import Remembering
-from turnmill_worker.requests.rollback import Rollback
-from turnmill_worker.requests.taking_back import TakingBack
+from turnmill_worker.requests.grounding import GroundingService, HybridSearch, Remembering
+from turnmill_worker.requests.rollback import Rollback, TakingBack
 from turnmill_worker.settings import Settings, load_settings
 from turnmill_worker.store.agent_requests import RedisQuestions
-from turnmill_worker.store.batch_notes import RedisBatchNotes
 from turnmill_worker.store.earlier_states import RedisStates
+from turnmill_worker.store.leases import RedisSweepLease
 from turnmill_worker.store.model_gates import RedisGates
 from turnmill_worker.store.outgoing import RedisOutgoing
-from turnmill_worker.store.quarantine import RedisQuarantine
-from turnmill_worker.store.scripts import load_all as load_scripts
+from turnmill_worker.store.reports import RedisPresence, RedisQuarantine, RedisUsage
 from turnmill_worker.store.sessions import RedisSessions
-from turnmill_worker.store.summarizer_presence import RedisPresence
-from turnmill_worker.store.summary_queue import RedisWaiting
-from turnmill_worker.store.sweep_lease import RedisSweepLease
+from turnmill_worker.store.summaries import RedisBatchNotes, RedisWaiting
 from turnmill_worker.store.sweep_lists import RedisSweepLists
-from turnmill_worker.store.usage import RedisUsage
 from turnmill_worker.summarizers.redaction import load_redactor
-from turnmill_worker.summarizers.registry import RegisteredBatches, Registry
+from turnmill_worker.summarizers.registry import IMPORTING, RegisteredBatches, Registry
 from turnmill_worker.templates.loader import TemplateLoader, template_dirs
 from turnmill_worker.tokens import counter_for
-
-__all__ = [
-    "Parts",
-    "announcement",
-    "connect",
-    "load_scripts",
-    "parts",
-    "quarantine",
-    "settings",
-    "sweep_thread",
-    "sweeper",
-]
 
 log = structlog.get_logger()
 
@@ -119,8 +101,23 @@ class Parts:
     answering: Answering
 
 
+@lru_cache(maxsize=1)
+def load_strategies() -> None:
+    """Register the strategies other packages offer; one that cannot be used is told of in the log.
+
+    Without it, policies that name it go on with their other strategies.
+    """
+    for entry in entry_points(group=STRATEGIES):
+        try:
+            register(entry.name, entry.load())
+        except Exception as error:  # noqa: BLE001 - other people's code; it must end no worker
+            why = str(error) if isinstance(error, InvalidSettings) else type(error).__name__
+            log.warning("strategy not loaded", strategy=entry.name, why=why)
+
+
 def parts(app: Celery) -> Parts:
     """The process's parts; made after a fork, never before: sockets must not be shared."""
+    load_strategies()
     return _parts(app, os.getpid())
 
 
@@ -184,7 +181,7 @@ def _hybrid() -> HybridSearch | None:
     if not settings().embeddings_url:
         return None
     with IMPORTING:
-        from turnmill_worker.grounding.openai_embeddings import OpenAiEmbedder  # noqa: PLC0415
+        from turnmill_worker.requests.embeddings import OpenAiEmbedder  # noqa: PLC0415
 
         embedder = OpenAiEmbedder(
             base_url=settings().embeddings_url,
@@ -235,7 +232,7 @@ def sweeper(app: Celery, client: Any, job: Job | None = None) -> Sweeper:
     hints = CeleryHints(app)
     return Sweeper(
         RedisSweepLists(client, archive=bool(settings().archive)),
-        AtHome(hints, job) if job else hints,
+        HintsOrJobs(hints, job) if job else hints,
         stale_after_s=settings().stale_after_s,
         archive=bool(settings().archive),
         watch=QuotaWatch(_quotas(), RedisUsage(client)),

@@ -31,8 +31,7 @@ from turnmill_cli.output import (
     when,
     word_column,
 )
-from turnmill_worker.ports.records import Removed
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.ports.values import Removed, SessionRef
 
 if TYPE_CHECKING:
     from turnmill_worker.archive import ArchivedSession, SqlArchive
@@ -52,7 +51,7 @@ def archive_info(
     name = checked(namespace)
     with archive.open() as opened:
         found = opened.sessions(name, most=MOST)
-    from turnmill_worker.archive.migrate import revisions  # noqa: PLC0415 - needs the extra worker
+    from turnmill_worker.archive.database import revisions  # noqa: PLC0415 - needs the extra worker
 
     facts: dict[str, Any] = {
         "archive": str(archive),

@@ -31,7 +31,7 @@ from turnmill_cli.output import (
     install,
 )
 from turnmill_cli.redis_view import Positions, RedisView
-from turnmill_worker.ports.records import Tip
+from turnmill_worker.failover.branches import Tip
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.templates import TemplateLoader, template_dirs
 from turnmill_worker.tokens import counter_for
@@ -493,7 +493,7 @@ def check_archive(archive: ArchiveDatabase, namespace: Namespace) -> Check:
         return Check("archive", "ok", "no worker here: run doctor where the workers run")
     if archive.is_absent:
         return Check("archive", "ok", f"none at {archive}: not needed yet, or kept elsewhere")
-    from turnmill_worker.archive.migrate import revisions  # noqa: PLC0415 - needs the extra worker
+    from turnmill_worker.archive.database import revisions  # noqa: PLC0415 - needs the extra worker
 
     try:
         with archive.open() as opened:

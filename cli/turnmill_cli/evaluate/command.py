@@ -27,7 +27,7 @@ from turnmill_cli.progress import progress
 
 if TYPE_CHECKING:
     from turnmill_cli.evaluate.measuring import Economy, MeteredSummarizer, Survival
-    from turnmill_worker.ports.models import Summarizer
+    from turnmill_worker.ports.protocols import Summarizer
     from turnmill_worker.summarizers.openai.prices import Price
 
 STRATEGIES: Final = ("rolling", "iterations", "window")

@@ -34,9 +34,8 @@ from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
 from turnmill_worker.compaction.with_digest import known_after
 from turnmill_worker.errors import InvalidSettings, SummarizerFailed, SummaryRejected
 from turnmill_worker.pipeline.decide import Skip, decide
-from turnmill_worker.pipeline.draft import Draft
-from turnmill_worker.pipeline.summarize import Writer
-from turnmill_worker.ports.models import Summarizer
+from turnmill_worker.pipeline.summarize import Draft, Writer
+from turnmill_worker.ports.protocols import Summarizer
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.settings import load_settings
 from turnmill_worker.summarizers.openai.prices import Price

@@ -73,7 +73,7 @@ def bound_by_bytes(data: bytes) -> int:
     """The most tokens that UTF-8 text has in any file that workers count with, by construction.
 
     They take tokenizers alone of which each token stands for a byte of the text or more, but for
-    one that may be put before it (``turnmill_worker.tokens.tokenizer_kinds``). In the JSON of a
+    one that may be put before it (``turnmill_worker.tokens.tokenizer_files``). In the JSON of a
     message, what stands around the texts has more bytes than the formula adds.
     """
     if data.isascii() or unicodedata.is_normalized("NFC", data.decode("utf-8", "replace")):

@@ -31,6 +31,9 @@ TEMPLATE_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 SUMMARIZER_NAME = TEMPLATE_NAME
 """The rule for names of summarizers that packages offer."""
 
+STRATEGY_NAME = TEMPLATE_NAME
+"""The rule for names of strategies that packages offer."""
+
 
 def session_id(value: object) -> SessionId:
     """The session name, checked.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -14,7 +14,7 @@ from turnmill.contract.errors import InvalidPolicy
 from turnmill.contract.estimate import ENCODINGS, is_encoding
 from turnmill.contract.formats import Strict, is_newer, refuse_newer, stamp, unreadable
 from turnmill.contract.image_tokens import DEFAULT_FORMULA, FORMULAS
-from turnmill.contract.names import SUMMARIZER_NAME, TEMPLATE_NAME
+from turnmill.contract.names import STRATEGY_NAME, SUMMARIZER_NAME, TEMPLATE_NAME
 from turnmill.contract.turns import explain
 
 
@@ -55,7 +55,8 @@ class QualityWeights(Strict):
         return self
 
 
-StrategyName = Literal["images", "elide", "iterations", "managed", "rolling", "window"]
+StrategyName = Annotated[str, Field(pattern=STRATEGY_NAME)]
+"""images, elide, iterations, managed, rolling, window, or what packages offer to workers."""
 
 OFFLINE: Final = "extractive"
 """The summarizer every worker has: it asks no model, and stands in for all others."""
@@ -104,7 +105,8 @@ class Policy(Strict):
         recent_turns_to_keep: newest turns kept word for word as long as the target allows.
         min_progress_ratio: smallest share of the room a compaction must free to be worth it.
         elide_over_tokens: tool results above this are bulky; ``elide`` shortens old ones.
-        strategies: tried in this order, cheap to expensive, until the target is reached.
+        strategies: tried in this order, cheap to expensive, until the target is reached; packages
+            may offer others. A worker passes over those that it does not know, and says so.
         summarizer: who answers a summary request; ``extractive`` needs no model and no key,
             ``openai`` asks the workers' OpenAI-compatible endpoint; packages may offer other
             summarizers. If one keeps failing, writes nothing good enough or is not known to the
@@ -385,7 +387,7 @@ def policy_body(policy: Policy) -> bytes:
 
 
 def stored_policy(body: bytes | str) -> Policy:
-    """The policy as this version knows it: without the fields and strategies of newer ones.
+    """The policy as this version knows it: without the fields of newer ones.
 
     Raises:
         NewerFormat: a newer version wrote it, and this one cannot follow it.
@@ -412,6 +414,4 @@ def _known(fields: dict[str, Any]) -> dict[str, Any]:
     if isinstance(weights := known.get("quality_weights"), dict):
         names = QualityWeights.model_fields
         known["quality_weights"] = {name: weights[name] for name in names if name in weights}
-    if isinstance(strategies := known.get("strategies"), list):
-        known["strategies"] = [each for each in strategies if each in get_args(StrategyName)]
     return known

@@ -12,8 +12,7 @@ from turnmill import Policy, Usage
 from turnmill.contract.context import JsonMessage, StoredContext, SummaryEvent
 from turnmill.contract.names import Seq
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.cut import groups
-from turnmill_worker.compaction.plan import Plan
+from turnmill_worker.compaction.plan import Plan, groups
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies import choose
@@ -21,8 +20,7 @@ from turnmill_worker.compaction.strategies.choose import plan
 from turnmill_worker.compaction.with_digest import with_digest
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.pipeline.decide import Compact, Skip, decide
-from turnmill_worker.pipeline.draft import Draft
-from turnmill_worker.pipeline.summarize import Writer
+from turnmill_worker.pipeline.summarize import Draft, Writer
 from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.tokens import CountedOnce, counter_for

@@ -26,7 +26,7 @@ from turnmill_worker.reading.digest import Digest, Known
 from turnmill_worker.reading.passages import Passage, Reading
 from turnmill_worker.reading.readings import Readings
 from turnmill_worker.reading.said import Said
-from turnmill_worker.store.kept_beside import encoded
+from turnmill_worker.store.sessions import encoded_known
 
 __all__ = ["FOLDER", "OLDER", "golden"]
 
@@ -106,7 +106,7 @@ def _known() -> bytes:
     for seq, turn in enumerate(turns, 1):
         said.hear(seq, turn)
     digest = Digest(Known(), [each for turn in turns for each in turn], len, through=2)
-    return encoded(replace(digest.after(500), said=tuple(said.up_to(2))))
+    return encoded_known(replace(digest.after(500), said=tuple(said.up_to(2))))
 
 
 def _unfitted(reading: Reading) -> tuple[Passage, ...]:

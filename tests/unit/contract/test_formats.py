@@ -20,8 +20,8 @@ from turnmill.contract.formats import FORMAT
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.log_entry import LogEntry
 from turnmill.contract.policy import policy_body, stored_policy
-from turnmill_worker.ports.batches import AwaitedSummary
-from turnmill_worker.store.kept_beside import decoded
+from turnmill_worker.ports.protocols import AwaitedSummary
+from turnmill_worker.store.sessions import decoded_known
 
 RULE = {"seq": 3, "text": "Never ship on Sundays.", "weight": 4}
 NEXT = f"{FORMAT.partition('.')[0]}.{int(FORMAT.partition('.')[2]) + 1}"
@@ -57,7 +57,7 @@ READS: dict[str, Callable[[bytes], object]] = {
     "context": StoredContext.parse,
     "record": lambda stored: Compaction.parse(body(**RECORD, **json.loads(stored))),
     "policy": stored_policy,
-    "facts": lambda stored: decoded(stored, 9),
+    "facts": lambda stored: decoded_known(stored, 9),
     "turn": lambda stored: LogEntry.of((b"1-0", {**TURN, b"fields": stored, b"at": b"1"})),
 }
 
@@ -82,7 +82,7 @@ def test_a_field_that_a_newer_minor_uses_otherwise_is_no_damage() -> None:
     with pytest.raises(CorruptContext):
         StoredContext.parse(body(watermark="9", summary=[]))
     with pytest.raises(NewerFormat):
-        decoded(body(readings=[{"kind": 1}], format=NEXT), 9)
+        decoded_known(body(readings=[{"kind": 1}], format=NEXT), 9)
 
 
 def test_a_stored_policy_is_followed_as_far_as_it_is_known() -> None:

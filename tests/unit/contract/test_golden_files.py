@@ -9,7 +9,7 @@ from turnmill import StoredContext
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.policy import policy_body, stored_policy
 from turnmill_worker.reading.digest import Digest, Known
-from turnmill_worker.store.kept_beside import decoded, encoded
+from turnmill_worker.store.sessions import decoded_known, encoded_known
 
 HOW = "python -m tests.unit.contract.golden writes them anew: raise the format, tell CHANGELOG.md"
 
@@ -29,15 +29,15 @@ def test_what_was_written_is_read_whole() -> None:
     assert StoredContext.parse(stored["context.json"]).encode() == stored["context.json"]
     assert Compaction.parse(stored["record.json"]).encode() == stored["record.json"]
     assert policy_body(stored_policy(stored["policy.json"])) == stored["policy.json"]
-    assert encoded(decoded(stored["facts.json"], 2)) == stored["facts.json"]
+    assert encoded_known(decoded_known(stored["facts.json"], 2)) == stored["facts.json"]
 
 
 def test_what_was_kept_before_there_were_readings_is_chosen_from() -> None:
     """A worker of before November 2026 wrote it: a list of facts, and a pool."""
     written = (OLDER / "facts.json").read_bytes()
 
-    known = decoded(written, watermark=1)
+    known = decoded_known(written, watermark=1)
 
     assert Digest(known, (), len, through=1).text(200) == "1 anna: box a=1 b=2"
-    assert decoded(written, watermark=0).older == ()
-    assert decoded(b'[{"kind": "id", "text": "4711"}]', watermark=1) == Known()
+    assert decoded_known(written, watermark=0).older == ()
+    assert decoded_known(b'[{"kind": "id", "text": "4711"}]', watermark=1) == Known()

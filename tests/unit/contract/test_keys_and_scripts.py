@@ -25,8 +25,8 @@ from turnmill.contract.keys import (
 from turnmill.contract.names import Namespace, SessionId, namespace, session_id
 from turnmill.contract.scripts import Script, load_script
 from turnmill_worker.store import lua as worker_lua
-from turnmill_worker.store.sweep_lease import SweepKeys
-from turnmill_worker.store.sweep_registry import ListKeys
+from turnmill_worker.store.leases import SweepKeys
+from turnmill_worker.store.namespaces import ListKeys
 
 # Names that are safe in a key, and keys that lie in one slot and are told in one table.
 

@@ -9,11 +9,15 @@ import pytest
 from pydantic import SecretStr
 
 from tests.unit.grounding.endpoint import Endpoint, serving
-from turnmill_worker.grounding import hybrid as hybrid_module
-from turnmill_worker.grounding.hybrid import EmbeddingsUnavailable, HybridSearch
-from turnmill_worker.grounding.index import Found, MemoryIndex
-from turnmill_worker.grounding.openai_embeddings import OpenAiEmbedder
-from turnmill_worker.ports.records import Memory
+from turnmill_worker.ports.values import Memory
+from turnmill_worker.requests import grounding as hybrid_module
+from turnmill_worker.requests.embeddings import OpenAiEmbedder
+from turnmill_worker.requests.grounding import (
+    EmbeddingsUnavailable,
+    Found,
+    HybridSearch,
+    MemoryIndex,
+)
 from turnmill_worker.summarizers.redaction import redact, safely
 
 KEY = "sk-very-secret"

@@ -12,9 +12,8 @@ from tests.archive.records import EPOCH, session, turn
 from turnmill.contract.errors import ArchiveUnavailable
 from turnmill.contract.names import Namespace
 from turnmill_worker.archive import SqlArchive
-from turnmill_worker.grounding.service import GroundingService
-from turnmill_worker.ports.records import Batch, Memory
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.ports.values import Batch, Memory, SessionRef
+from turnmill_worker.requests.grounding import GroundingService
 
 SHOP = Namespace("shop")
 OTHER = Namespace("other")

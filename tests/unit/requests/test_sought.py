@@ -10,8 +10,8 @@ from turnmill import InvalidInput
 from turnmill.contract.codec import encode_json
 from turnmill.contract.erasure import erasing
 from turnmill.contract.names import Seq
-from turnmill_worker.ports.records import ArchivedTurn
-from turnmill_worker.requests.sought import Sought, said
+from turnmill_worker.ports.values import ArchivedTurn
+from turnmill_worker.requests.erasure import Sought, said
 
 
 def turn(*messages: Any, seq: int = 7, turn_id: str = "t", **fields: Any) -> ArchivedTurn:

@@ -20,8 +20,7 @@ from turnmill_worker.templates import (
     parse_output,
     render,
 )
-from turnmill_worker.templates.markdown_outline import outline
-from turnmill_worker.templates.parser import MAX_BYTES, parse_template
+from turnmill_worker.templates.template import MAX_BYTES, outline, parse_template
 
 # Finding templates: folders in order, then the built-in ones; edits take effect at once.
 

@@ -20,7 +20,7 @@ from turnmill_worker.tokens import (
     counter_for,
 )
 from turnmill_worker.tokens import counters as counter_module
-from turnmill_worker.tokens.heuristic import HeuristicCounter
+from turnmill_worker.tokens.counters import HeuristicCounter
 from turnmill_worker.tokens.tiktoken import TiktokenCounter
 
 # Counters: exact where a vocabulary is at hand, named as an estimate where none is.

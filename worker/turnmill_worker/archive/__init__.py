@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from turnmill.contract.errors import ArchiveUnavailable
-from turnmill_worker.archive.archived_values import ArchivedSession, ManagedView
+from turnmill_worker.archive.rows import ArchivedSession, ManagedView
 from turnmill_worker.archive.store import SqlArchive
 from turnmill_worker.errors import ArchiveFailed, ArchiveTooNew, InvalidArchiveUrl
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, func, select
 
 from turnmill.contract.names import Namespace, SessionId
-from turnmill_worker.archive.archived_values import ArchivedSession, ManagedView
 from turnmill_worker.archive.rows import (
+    ArchivedSession,
+    ManagedView,
     chunks,
     compaction_from,
     memory_from,
@@ -24,23 +25,11 @@ from turnmill_worker.archive.schema import (
     managed_views,
     memories,
     namespaces,
+    opened_row,
     sessions,
     turns,
 )
-from turnmill_worker.archive.sealed_rows import opened_row
-from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Blob, Memory
-from turnmill_worker.ports.values import SessionRef
-
-__all__ = [
-    "newest_epoch",
-    "read_blobs",
-    "read_compactions",
-    "read_generation",
-    "read_memories",
-    "read_sessions",
-    "read_turns",
-    "read_views",
-]
+from turnmill_worker.ports.values import ArchivedCompaction, ArchivedTurn, Blob, Memory, SessionRef
 
 
 def newest_epoch(connection: Connection, ref: SessionRef) -> int | None:

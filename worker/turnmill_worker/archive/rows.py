@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, select
 from sqlalchemy.dialects import postgresql, sqlite
@@ -12,31 +13,59 @@ from sqlalchemy.dialects import postgresql, sqlite
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
-from turnmill_worker.archive.archived_values import ManagedView
-from turnmill_worker.archive.memory_extraction import Made
-from turnmill_worker.archive.schema import namespaces
-from turnmill_worker.archive.sealed_rows import sealed_rows
-from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Memory
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.archive.schema import namespaces, sealed_rows
+from turnmill_worker.ports.values import ArchivedCompaction, ArchivedTurn, Memory, SessionRef
 
-__all__ = [
-    "chunks",
-    "compaction_from",
-    "compaction_row",
-    "epoch_number",
-    "insert",
-    "insert_absent",
-    "insert_new",
-    "lock",
-    "memory_from",
-    "memory_row",
-    "of",
-    "session_row",
-    "turn_from",
-    "turn_row",
-    "view_from",
-    "view_row",
-]
+
+class ArchivedSession(NamedTuple):
+    """A session with something in the archive.
+
+    Attributes:
+        turns: over all its incarnations, set-aside ones included.
+        last_at_ms: of its newest archived turn or compaction.
+    """
+
+    session: SessionId
+    turns: int
+    last_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagedView:
+    """How a template made a managed context.
+
+    Attributes:
+        epoch: the incarnation of the session.
+        version: the context it became.
+        template, source, sha256: its name, the file it was read from, and that file's hash.
+        model: the alias it was asked by.
+        input: what the model was given.
+        raw_output: its answer, word for word.
+        parsed_output: JSON of what was read from the answer, ``b"null"`` when it was not JSON.
+        sections: names of the parts the input was made of, in order.
+        budget: JSON object of token numbers.
+    """
+
+    epoch: str
+    version: Version
+    at_ms: int
+    template: str
+    source: str
+    sha256: str
+    model: str
+    input: str
+    raw_output: str
+    parsed_output: bytes
+    sections: tuple[str, ...]
+    budget: bytes
+
+
+class Made(NamedTuple):
+    """A memory and what it was made of: a turn's or event's seq, or a summary's version."""
+
+    origin: int
+    memory: Memory
+
 
 RowValues = dict[str, Any]
 _MOST_BOUND = 500

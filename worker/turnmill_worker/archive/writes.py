@@ -12,9 +12,9 @@ from sqlalchemy import Connection, case, delete, select, update
 
 from turnmill.contract.errors import ArchiveUnavailable
 from turnmill.contract.names import Namespace
-from turnmill_worker.archive import memory_extraction as making
-from turnmill_worker.archive.branches import differs
-from turnmill_worker.archive.memory_writes import (
+from turnmill_worker.archive import memories as making
+from turnmill_worker.archive.lost_branches import differs
+from turnmill_worker.archive.memories import (
     Dated,
     insert_memories,
     memories_were_deleted,
@@ -43,11 +43,15 @@ from turnmill_worker.archive.schema import (
     sessions,
     turns,
 )
-from turnmill_worker.ports.archive import ArchiveDiverged
-from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batch
-from turnmill_worker.ports.values import Drain, Mark, SessionRef
-
-__all__ = ["Kept", "drain", "mark", "store"]
+from turnmill_worker.ports.protocols import ArchiveDiverged
+from turnmill_worker.ports.values import (
+    ArchivedCompaction,
+    ArchivedTurn,
+    Batch,
+    Drain,
+    Mark,
+    SessionRef,
+)
 
 
 class Kept(NamedTuple):

@@ -1,28 +1,253 @@
-"""Celery's consumer, for a broker that anybody may have written to."""
+"""Celery's consumer, for a broker that anybody may have written to, that dies, or that is full.
+
+Celery ends a worker that meets a message it did not expect, and puts the message back for the next
+one. Whoever can write to the broker could so stop all workers. Here a message is looked at before
+Celery does anything with it: it is a hint in the form that clients and workers send, or it is put
+aside.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import math
+import re
 import sys
+import time
 import uuid
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from functools import cache
-from typing import Any
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property
+from typing import Any, Final
 
+import structlog
+from celery.worker.consumer import Consumer
 from kombu.transport import virtual
 
-from turnmill_worker.background.broker_messages import (
-    MOST_BYTES,
-    BadMessage,
-    clean_headers,
-    look_at,
-)
-from turnmill_worker.background.patient_consumer import PatientConsumer
+from turnmill.contract.errors import TurnmillError
+from turnmill_worker.store.reports import RedisQuarantine
 
-__all__ = ["CarefulConsumer"]
+MOST_BYTES: Final = 64 * 1024
+"""A hint has some 500 bytes: names, and no content."""
 
-log = logging.getLogger(__name__)
+_FORMAT: Final = ("application/json", "utf-8")
+
+_WORD = re.compile(r"[!-~]{1,250}\Z")
+
+_OUR_TASK = re.compile(r"turnmill\.[a-z_]{1,40}\Z")
+
+_HEADERS: Final[Mapping[str, tuple[type, ...]]] = {
+    "lang": (str,),
+    "task": (str,),
+    "id": (str,),
+    "root_id": (str, type(None)),
+    "parent_id": (str, type(None)),
+    "origin": (str, type(None)),
+    "retries": (int, type(None)),
+    "ignore_result": (bool, type(None)),
+    # Nothing is sent to be done later: it would wait in the memory of a worker.
+    "eta": (type(None),),
+    "expires": (type(None),),
+    "timelimit": (list, type(None)),
+}
+"""What a hint's headers may say. Celery acts on others too, and nobody here sends them."""
+
+_NAMES: Final = frozenset({"id", "task"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadMessage:
+    """A message that was put aside, without a word of it: whoever sent it knows its digest.
+
+    Attributes:
+        why: what is wrong with it.
+        size: the bytes of its body, as far as it has one.
+        headers: the types of the headers that a hint has.
+    """
+
+    why: str
+    queue: str
+    size: int
+    sha256: str
+    headers: str
+
+    @classmethod
+    def of(cls, why: str, queue: object, body: object, headers: object) -> BadMessage:
+        """What may be said of it."""
+        raw = body if isinstance(body, bytes) else str(body or "").encode("utf-8", "replace")
+        known = headers if isinstance(headers, Mapping) else {}
+        types = [f"{name}:{type(known[name]).__name__}" for name in _HEADERS if name in known]
+        return cls(
+            why=why,
+            queue=queue if isinstance(queue, str) and _WORD.match(queue) else "?",
+            size=len(raw),
+            sha256=hashlib.sha256(raw).hexdigest(),
+            headers=" ".join(types),
+        )
+
+
+def look_at(message: Any, tasks: Collection[str]) -> str:
+    """Why the message is no hint for one of these tasks, or ``""``.
+
+    What it raises for a message that cannot be decoded is a reason too.
+    """
+    if len(message.body or b"") > MOST_BYTES:
+        return "too large"
+    if (message.content_type, message.content_encoding) != _FORMAT:
+        return "not in JSON"
+    if why := _headers_problem(message.headers):
+        return why
+    if (task := message.headers["task"]) not in tasks:
+        # Perhaps of a newer version; anything else may be no name at all.
+        return f"unknown task {task}" if _OUR_TASK.match(task) else "unknown task"
+    return "" if _is_call(message.payload) else "body is no call"
+
+
+def clean_headers(headers: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the headers Celery may see, if ``look_at`` found nothing wrong."""
+    said = {name: headers[name] for name in _HEADERS if name in headers}
+    told = {name: headers.get(name) for name in ("argsrepr", "kwargsrepr")}
+    return said | {name: text for name, text in told.items() if isinstance(text, str)}
+
+
+def _headers_problem(headers: object) -> str:
+    if not isinstance(headers, Mapping) or not headers.keys() >= _NAMES:
+        return "no task named"
+    for name, types in _HEADERS.items():
+        value = headers.get(name)
+        if name in headers and type(value) not in types:
+            return f"header {name}"
+        if isinstance(value, str) and not _WORD.match(value):
+            return f"header {name}"
+    limits = headers.get("timelimit")
+    return "header timelimit" if limits and limits != [None, None] else ""
+
+
+def _is_call(payload: object) -> bool:
+    """Whether it is arguments and nothing to do after them, as Celery packs a call."""
+    match payload:
+        case [list(), dict(), dict() as embedded]:
+            return not any(embedded.values())
+    return False
+
+
+log = structlog.get_logger()
+
+LOG_EVERY_S = 1.0
+"""A line of the log for each of the first, and then one in a second at most: there may be many."""
+
+FIRST_LOGGED = 20
+
+TRY_AGAIN_S = 30.0
+"""While Redis fails, the worker does not wait for it more often."""
+
+MOST_WAITING = 100
+
+
+class Quarantine:
+    """Of one worker process."""
+
+    def __init__(self, connect: Callable[[], RedisQuarantine]) -> None:
+        self._connect = connect
+        self._waiting: deque[BadMessage] = deque(maxlen=MOST_WAITING)
+        self._count, self._listed = 0, 0
+        self._next_line_s, self._next_try_s = -math.inf, -math.inf
+
+    def put_aside(self, message: BadMessage) -> None:
+        """Count a message, and tell of it as far as there is room."""
+        self._count += 1
+        self._waiting.append(message)
+        now_s = time.monotonic()
+        if self._count <= FIRST_LOGGED or now_s >= self._next_line_s:
+            self._next_line_s = now_s + LOG_EVERY_S
+            log.warning("quarantined", **asdict(message), so_far=self._count)
+        if now_s >= self._next_try_s:
+            self._list(now_s)
+
+    @cached_property
+    def _store(self) -> RedisQuarantine:
+        return self._connect()
+
+    def _list(self, now_s: float) -> None:
+        try:
+            entries = [asdict(each) for each in self._waiting]
+            self._store.add(entries, count=self._count - self._listed)
+        except TurnmillError:
+            self._next_try_s = now_s + TRY_AGAIN_S
+            return
+        self._waiting.clear()
+        self._listed = self._count
+
+
+PAUSE_S: Final = 1.0
+
+EVENTS_EVERY_S: Final = 0.3
+"""How long events of tasks gather: each message of them costs what a job's own message does."""
+
+
+class PatientConsumer(Consumer):
+    """Goes on when the broker goes away, and tries each second while it refuses commands."""
+
+    channel_errors: tuple[type[BaseException], ...]
+    connection_errors: tuple[type[BaseException], ...]
+    connection: Any
+    hub: Any
+    _flush_events: Callable[[], None]
+    _events_due = 0.0
+
+    def connection_for_read(self, heartbeat: Any = None) -> Any:
+        """As Celery's, remembered until it is in use."""
+        self._newest = super().connection_for_read(heartbeat)
+        return self._newest
+
+    def connect(self) -> Any:
+        """As Celery's, which would leave a connection open that could not be used."""
+        try:
+            return super().connect()
+        except self.channel_errors:
+            self._newest.release()
+            raise
+
+    def on_connection_error_before_connected(self, exc: Exception) -> None:
+        """As Celery's, which would try again at once."""
+        super().on_connection_error_before_connected(exc)
+        self._rest(exc)
+
+    def on_connection_error_after_connected(self, exc: Exception) -> None:
+        """As Celery's, which would try again at once, and can end the worker here.
+
+        Where several of its sockets break, Celery closes a connection twice, and kombu would give
+        fetched messages back over it, although it knows the broker's address no longer.
+        """
+        try:
+            super().on_connection_error_after_connected(exc)
+        except AttributeError:
+            if self.connection is not None:
+                raise
+        self._rest(exc)
+
+    def on_send_event_buffered(self) -> Any:
+        """Publish events with those that follow soon; Celery does so in each round of its loop."""
+        now = time.monotonic()
+        # Not a flag: a loop that begins anew has forgotten what it was to do later.
+        if self.hub is not None and now >= self._events_due:
+            self._events_due = now + EVENTS_EVERY_S
+            self.hub.call_later(EVENTS_EVERY_S, super().on_send_event_buffered)
+
+    def stop(self) -> None:
+        """As Celery's; what happened last is published first."""
+        with suppress(*self.channel_errors, *self.connection_errors):
+            self._flush_events()
+        super().stop()
+
+    def _rest(self, error: Exception) -> None:
+        if isinstance(error, self.channel_errors):
+            time.sleep(PAUSE_S)
+
+
+celery_log = logging.getLogger(__name__)
 
 
 class CarefulConsumer(PatientConsumer):
@@ -76,7 +301,7 @@ class CarefulConsumer(PatientConsumer):
         queue = (message.delivery_info or {}).get("routing_key")
         self._put_aside(BadMessage.of(why, queue, message.body, message.headers))
         # Rejected, not acknowledged: RabbitMQ may have an exchange for what is rejected.
-        message.reject_log_error(log, self.connection_errors)
+        message.reject_log_error(celery_log, self.connection_errors)
 
 
 @cache

@@ -1,31 +1,179 @@
 """Repairs lost hints: hints again the sessions that backlog and due lists show were missed.
 
-Every worker process runs a thread for it; a lease lets one of them sweep at a time.
+Every worker process runs a thread for it; a lease lets one of them sweep at a time. ``Visits`` says
+which namespaces a sweep visits, ``Troubles`` tells of those whose own lists are damaged.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import structlog
 
 from turnmill.contract import jobs
 from turnmill.contract.errors import TurnmillError
-from turnmill.contract.keys import shard_of
+from turnmill.contract.keys import REGISTER_EVERY_S, shard_of
 from turnmill.contract.names import Namespace
-from turnmill_worker.background.quota_watch import QuotaWatch
-from turnmill_worker.background.troubles import Troubles
-from turnmill_worker.background.visits import EXPIRY_EVERY, Visits
-from turnmill_worker.ports.hints_and_waiting import Hints
-from turnmill_worker.ports.sweep import SweepLease, SweepLists
+from turnmill_worker.background.quotas import QuotaWatch
+from turnmill_worker.ports.protocols import Hints
 from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.store.leases import RedisSweepLease
+from turnmill_worker.store.namespaces import Trouble
+from turnmill_worker.store.sweep_lists import RedisSweepLists
 
-__all__ = ["EXPIRY_EVERY", "SweepThread", "Sweeper"]
+REST_AFTER_S = 60.0
+"""A namespace with nothing listed for this long comes to rest."""
+
+WATCH_S = 1.5 * REGISTER_EVERY_S
+"""Visited for this long then: clients that had just registered it do not do so again at once."""
+
+ROUND_S = 600.0
+"""Every namespace at rest is visited once in this time, in case a hint was lost there."""
+
+SEARCH_S = 0.05
+"""How long a pass looks for namespaces that nobody lists: for millions of keys, a minute in all."""
+
+EXPIRY_EVERY = 16
+"""Sweeps between two looks for expired sessions; for namespaces at rest, rounds."""
+
+
+class Visits:
+    """Remembers which namespaces have been quiet, for one sweeper."""
+
+    def __init__(
+        self,
+        lists: RedisSweepLists,
+        *,
+        rest_after_s: float = REST_AFTER_S,
+        round_s: float = ROUND_S,
+    ) -> None:
+        self._lists = lists
+        self._rest_after_s = rest_after_s
+        self._round_s = round_s
+        self._quiet: dict[Namespace, float] = {}
+        self._watched: dict[Namespace, float] = {}
+        self._expiring: set[Namespace] = set()
+        self._awake: set[Namespace] = set()
+        self._rounds, self._cursor = 0, 0
+        self._began, self._looked = -math.inf, time.monotonic()
+        self._searched = -math.inf
+        self._search: Iterator[list[Namespace]] | None = None
+
+    def listed(self) -> list[Namespace]:
+        """The namespaces visited now that have something listed, for now or for later."""
+        now = time.monotonic()
+        self._find(now)
+        resting = self._resting(now)
+        listed = self._lists.listed(sorted(self._awake | self._watched.keys() | resting))
+        self._let_rest(listed, now)
+        asleep = listed - self._awake
+        self._lists.wake(asleep)
+        self._awake |= asleep
+        return sorted(listed)
+
+    def drop_expired(self) -> None:
+        """Drop expired sessions where there may be some, and empty namespaces."""
+        looked_at = self._awake | self._expiring
+        self._expiring = {name for name in looked_at if self._lists.drop_expired(name)}
+
+    def _find(self, now: float) -> None:
+        """Look who is awake, with those that clients announced, and those that nobody lists."""
+        listed = set(self._lists.namespaces())
+        if self._awake and not listed:
+            self._searched, self._search = -math.inf, None  # the list was lost
+        self._awake = listed
+        new = self._lists.announced() | self._unlisted(now)
+        self._lists.wake(new - self._awake)
+        self._awake |= new
+
+    def _unlisted(self, now: float) -> set[Namespace]:
+        """Those found in this pass's part of a search through all keys, once in each round."""
+        if self._search is None:
+            if now - self._searched < self._round_s:
+                return set()
+            self._searched, self._search = now, self._lists.unlisted()
+        search, self._search = self._search, None  # where it fails, the next round begins anew
+        found: set[Namespace] = set()
+        for names in search:
+            found.update(names)
+            if time.monotonic() - now >= SEARCH_S:
+                self._search = search
+                break
+        return found
+
+    def _let_rest(self, listed: Iterable[Namespace], now: float) -> None:
+        """Let namespaces rest that were quiet for long, and watch them a little longer."""
+        quiet = self._awake.difference(listed)
+        self._quiet = {name: self._quiet.get(name, now) for name in quiet}
+        tired = [name for name, at in self._quiet.items() if now - at >= self._rest_after_s]
+        self._lists.rest(tired)
+        kept = {n: at for n, at in self._watched.items() if n not in quiet and now - at < WATCH_S}
+        self._watched = kept | dict.fromkeys(tired, now)
+
+    def _resting(self, now: float) -> set[Namespace]:
+        """The next ones of the round among the namespaces at rest."""
+        since, self._looked = now - self._looked, now
+        if self._cursor == 0:
+            if now - self._began < self._round_s:
+                return set()
+            self._began = now
+            self._rounds += 1
+        self._cursor, found = self._lists.resting(self._cursor, share=since / self._round_s)
+        # A few in each round, so that no round costs more than the others.
+        self._expiring |= {n for n in found if not (self._rounds + _number(n)) % EXPIRY_EVERY}
+        return set(found)
+
+
+def _number(name: Namespace) -> int:
+    return zlib.crc32(name.encode())
+
 
 log = structlog.get_logger()
+
+KEPT_S = 60.0
+"""A trouble is told for this long, and logged once in this time."""
+
+TELL_EVERY_S = 10.0
+
+
+class Troubles:
+    """What went wrong in namespaces within the last minute, for one sweeper."""
+
+    def __init__(self, lists: RedisSweepLists) -> None:
+        self._lists = lists
+        self._known: dict[Namespace, Trouble] = {}
+        self._since: dict[Namespace, float] = {}
+        self._told_s = 0.0
+
+    def tell(self) -> None:
+        """Log what is new, and say in Redis what is wrong."""
+        now_s = time.monotonic()
+        before = len(self._known)
+        for name in [name for name, at in self._since.items() if now_s - at >= KEPT_S]:
+            del self._known[name], self._since[name]
+        is_new = False
+        for name, trouble in self._lists.take_troubles().items():
+            known = self._known.setdefault(name, Trouble())
+            known.why = trouble.why or known.why
+            known.errors += trouble.errors
+            known.dropped += trouble.dropped
+            if name not in self._since:
+                self._since[name], is_new = now_s, True
+                log.warning("namespace damaged", namespace=name, **_told(trouble))
+        changed = is_new or len(self._known) != before
+        if changed or (self._known and now_s - self._told_s >= TELL_EVERY_S):
+            self._lists.tell(self._known)
+            self._told_s = now_s
+
+
+def _told(trouble: Trouble) -> dict[str, object]:
+    return {"error": trouble.why, "errors": trouble.errors, "dropped": trouble.dropped}
+
 
 MOST = 1000
 """Hints per list and sweep."""
@@ -59,7 +207,7 @@ class Sweeper:
 
     def __init__(
         self,
-        lists: SweepLists,
+        lists: RedisSweepLists,
         hints: Hints,
         *,
         stale_after_s: float,
@@ -158,7 +306,7 @@ class SweepThread:
     some now: with very many of those it pauses for longer.
     """
 
-    def __init__(self, sweeper: Sweeper, lease: SweepLease, *, interval_s: float) -> None:
+    def __init__(self, sweeper: Sweeper, lease: RedisSweepLease, *, interval_s: float) -> None:
         self._sweeper = sweeper
         self._lease = lease
         self._interval_s = interval_s

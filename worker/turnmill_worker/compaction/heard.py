@@ -26,8 +26,6 @@ from turnmill_worker.reading.requests import (
 )
 from turnmill_worker.reading.said import Said, marked, rules_room
 
-__all__ = ["Heard", "heard_in"]
-
 _LAST: Final = 2
 """So many of the user's newest messages say what is spoken of now."""
 

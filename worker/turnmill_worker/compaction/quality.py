@@ -19,8 +19,6 @@ from turnmill.contract.policy import QualityWeights
 from turnmill_worker.reading.digest import Digest
 from turnmill_worker.reading.score import kept, lines_of, stale
 
-__all__ = ["Quality", "Scorer"]
-
 _CAP: Final = 0.5
 """What a score is at most, in thresholds: no other text that comes near makes it pass."""
 

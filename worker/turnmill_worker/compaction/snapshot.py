@@ -1,20 +1,96 @@
-"""An immutable view of a session at one version: the input of every strategy."""
+"""An immutable view of a session at one version, with its counts: the input of every strategy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
 from turnmill.contract.context import Elision, JsonMessage, Limits, StoredContext, Usage
+from turnmill.contract.marks import is_memories
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Policy
 from turnmill.contract.rules import UNMARKED, Mark
-from turnmill_worker.compaction.tally import Tally, exceeded, images, interactions
 from turnmill_worker.reading.digest import NOTHING_KNOWN, Known
 from turnmill_worker.spending import NOT_TRIED, Tried
 
-__all__ = ["LoggedTurn", "Snapshot"]
+INTERACTIONS: Final = "interactions"
+"""Stands for the strategies that cover turns: any of them leaves fewer interactions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """Counts of a session.
+
+    Attributes:
+        images: images shown after the watermark.
+        images_before: images in turns covered by now.
+        interactions: user requests after the watermark.
+        history_tokens: of every turn ever counted.
+    """
+
+    images: int = 0
+    images_before: int = 0
+    interactions: int = 0
+    history_tokens: int = 0
+
+
+def images(messages: Sequence[JsonMessage]) -> int:
+    """Images in the messages."""
+    return sum(len(image_parts(message)) for message in messages)
+
+
+def image_parts(message: JsonMessage) -> list[int]:
+    """The positions of images in the message's content."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return []
+    return [at for at, part in enumerate(content) if part.get("type") == "image_url"]
+
+
+def interactions(messages: Sequence[JsonMessage]) -> int:
+    """How many interactions begin in the messages: a user's word, and what follows it.
+
+    Several user messages in a row are one request; memories are nobody's request.
+    """
+    begun = 0
+    before = ""
+    for message in messages:
+        if is_memories(message):
+            continue
+        begun += message["role"] == "user" and before != "user"
+        before = message["role"]
+    return begun
+
+
+def exceeded(policy: Policy, tally: Tally) -> dict[str, str]:
+    """Which counts exceed the policy's, and why, by the strategy that lowers them.
+
+    ``managed`` is among them when there is one complete run more than the policy keeps.
+    """
+    found = {}
+    if policy.max_history_images is not None:
+        thumbnail = policy.keep_first_image and tally.images_before == 0
+        allowed = policy.max_history_images + thumbnail
+        if tally.images > allowed:
+            found["images"] = f"{tally.images} images exceed the {allowed} to be kept"
+    if policy.max_interactions is not None and tally.interactions > policy.max_interactions:
+        found[INTERACTIONS] = (
+            f"{tally.interactions} interactions exceed the {policy.max_interactions} to be kept"
+        )
+    if policy.recent_runs and "managed" in policy.strategies:
+        # The newest run is the one the agent is in.
+        beside = (policy.passthrough_runs or 0) + 1
+        if tally.interactions > beside and tally.history_tokens >= (policy.token_threshold or 0):
+            found["managed"] = f"{tally.interactions} runs exceed the {beside} kept word for word"
+    return found
+
+
+def counts_more_than_tokens(policy: Policy) -> bool:
+    """Whether a count can exceed the policy's while there are few tokens."""
+    kept = (policy.max_history_images, policy.max_interactions)
+    return kept != (None, None) or bool(policy.recent_runs and "managed" in policy.strategies)
 
 
 @dataclass(frozen=True, slots=True)

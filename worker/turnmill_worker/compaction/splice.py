@@ -13,8 +13,6 @@ from turnmill.contract.render import render_head
 from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text
 from turnmill_worker.errors import SummaryRejected
 
-__all__ = ["splice"]
-
 
 def splice(plan: Plan, texts: Sequence[str], counter: Counter) -> StoredContext:
     """The context to commit; ``texts`` are the summarizer's answers to ``plan.requests``.

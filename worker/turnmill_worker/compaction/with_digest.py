@@ -17,8 +17,6 @@ from turnmill_worker.reading.passages import Reading
 from turnmill_worker.reading.readings import Readings, of_summary
 from turnmill_worker.reading.said import Said
 
-__all__ = ["digest_of", "known_after", "with_digest"]
-
 
 def with_digest(plan: Plan, counter: Counter) -> Plan:
     """The plan with what its texts and the next compaction's are chosen from."""

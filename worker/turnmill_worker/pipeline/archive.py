@@ -11,14 +11,9 @@ import structlog
 from turnmill.contract import jobs
 from turnmill.contract.errors import Transient
 from turnmill.contract.job_outcomes import Outcome
-from turnmill_worker.pipeline.agreement import past_agreed
-from turnmill_worker.pipeline.compare import Comparing
-from turnmill_worker.ports.archive import Archive, ArchiveDiverged, Outgoing
-from turnmill_worker.ports.hints_and_waiting import Hints
-from turnmill_worker.ports.sessions import States
+from turnmill_worker.failover.noticing import Comparing, session_agreed
+from turnmill_worker.ports.protocols import Archive, ArchiveDiverged, Hints, Outgoing, States
 from turnmill_worker.ports.values import Drain, Mark, SessionRef
-
-__all__ = ["Archiving"]
 
 log = structlog.get_logger()
 
@@ -130,13 +125,13 @@ class Archiving:
         except ArchiveDiverged as error:
             for ref in error.refs:
                 # Redis is read again: a worker that was stopped may have brought what is lost.
-                past_agreed(self._states, archive, ref, thoroughly=True)
+                session_agreed(self._states, archive, ref, thoroughly=True)
             drains = self._next(refs)
             archive.drain(drains)
         for ref, left in self._outgoing.trim(drains).items():
             if left == "gone":
                 # Another worker was faster; or what was stored is of a state that Redis lost.
-                past_agreed(self._states, archive, ref, thoroughly=True)
+                session_agreed(self._states, archive, ref, thoroughly=True)
                 done.more.append(ref)
                 continue
             if left == "forgotten":

@@ -20,16 +20,17 @@ from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.with_digest import with_digest
 from turnmill_worker.errors import SummarizerFailed, SummaryRejected
-from turnmill_worker.pipeline.draft import Draft
 from turnmill_worker.pipeline.ladder import Ladder, Ports
-from turnmill_worker.pipeline.summarize import Later, Writer
-from turnmill_worker.ports.batches import BatchEndpoint, BatchNotes, RememberedBatch
-from turnmill_worker.ports.models import Summarizer
-from turnmill_worker.ports.sessions import Claim
+from turnmill_worker.pipeline.summarize import Draft, Later, Writer
+from turnmill_worker.ports.protocols import (
+    BatchEndpoint,
+    BatchNotes,
+    Claim,
+    RememberedBatch,
+    Summarizer,
+)
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.spending import NOTHING, Spent
-
-__all__ = ["BatchWriter", "Batches", "NoBatches"]
 
 log = structlog.get_logger()
 

@@ -9,10 +9,8 @@ from typing import Final, Literal
 from turnmill.contract.context import Limits, Usage
 from turnmill.contract.estimate import file_of
 from turnmill.contract.policy import Policy
-from turnmill_worker.compaction.tally import counts_more_than_tokens
+from turnmill_worker.compaction.snapshot import counts_more_than_tokens
 from turnmill_worker.ports.values import Look
-
-__all__ = ["Compact", "Decision", "Skip", "decide", "next_look"]
 
 USUAL_RATIO: Final = 0.5
 """Tokens of a turn for one of its bound, as long as few turns of a session are known."""

@@ -16,7 +16,7 @@ from turnmill.contract.keys import shard_of
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.render import render_head, system_message
 from turnmill.contract.tools import count_tools
-from turnmill_worker.compaction.tally import Tally, exceeded, images, interactions
+from turnmill_worker.compaction.snapshot import Tally, exceeded, images, interactions
 from turnmill_worker.pipeline.batch import Batches, NoBatches
 from turnmill_worker.pipeline.decide import Compact, decide, next_look
 from turnmill_worker.pipeline.ladder import HANDOVER_S, Ports
@@ -29,8 +29,6 @@ from turnmill_worker.ports.values import (
     SessionRef,
     Uncounted,
 )
-
-__all__ = ["Estimating"]
 
 BATCH_TURNS = 128
 """Turns counted between two looks at Redis: bounds memory, and the work a crash repeats."""

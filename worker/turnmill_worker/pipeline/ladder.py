@@ -15,25 +15,14 @@ from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
 from turnmill_worker.compaction.with_digest import known_after
 from turnmill_worker.errors import SummaryDeferred, SummaryRejected
-from turnmill_worker.pipeline.draft import Draft
-from turnmill_worker.pipeline.summarize import DraftWriter, Later
-from turnmill_worker.ports.hints_and_waiting import Hints, Waiting
-from turnmill_worker.ports.sessions import Lease, Sessions
-from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.pipeline.summarize import Draft, DraftWriter, Later
+from turnmill_worker.ports.protocols import Hints, Lease, Sessions, Waiting
+from turnmill_worker.ports.values import FIRST_PAUSE_S, LONGEST_PAUSE_S, SessionRef
 from turnmill_worker.spending import Spent
 from turnmill_worker.tokens import CountedOnce
 
-__all__ = ["HANDOVER_S", "RETRY_AFTER_S", "Ladder", "Ports"]
-
-RETRY_AFTER_S = 5.0
-"""When a summarizer's passing failure is tried again."""
-
 HANDOVER_S = 5.0
 """When the sweep doubts that a summary job handed on was ever received."""
-
-FIRST_PAUSE_S = 5.0
-LONGEST_PAUSE_S = 300.0
-"""Pauses of who waits for a model double from the first to the longest."""
 
 JITTER = 0.25
 """Share of a pause by which it may be longer: sessions that failed together come back apart."""
@@ -124,7 +113,7 @@ class Ladder:
                 self._wasted += error.spent
                 return self._defer(error)
             except Transient:
-                self._lease.retry(after_s=RETRY_AFTER_S)
+                self._lease.retry(after_s=FIRST_PAUSE_S)
                 raise
             if isinstance(found, Later):
                 return self.wait(found, plan.strategy)

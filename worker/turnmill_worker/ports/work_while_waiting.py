@@ -12,8 +12,6 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from threading import Lock
 
-__all__ = ["done_while_waiting", "waiting_begins"]
-
 Work = Callable[[], object]
 
 _AT_WORK = Lock()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from turnmill.contract import jobs
 from turnmill.contract.codec import decode_json, encode_json
@@ -14,24 +14,9 @@ from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
-from turnmill_worker.requests.remembering import Remembering
-from turnmill_worker.requests.rollback import Rollback
-from turnmill_worker.requests.taking_back import TakingBack
-
-__all__ = ["Answering", "Questions"]
-
-
-class Questions(Protocol):
-    """Questions and answers in Redis."""
-
-    def take(self, ref: SessionRef, ask: str) -> bytes | None:
-        """Take the question, so that nobody else gets it; None when it was taken or withdrawn."""
-
-    def answer(self, ref: SessionRef, ask: str, body: bytes) -> None:
-        """Store the answer for a minute."""
-
-    def now_ms(self) -> int:
-        """The time by the clock that turns have theirs from."""
+from turnmill_worker.requests.grounding import Remembering
+from turnmill_worker.requests.rollback import Rollback, TakingBack
+from turnmill_worker.store.agent_requests import RedisQuestions
 
 
 class Answering:
@@ -40,7 +25,7 @@ class Answering:
     def __init__(
         self,
         *,
-        questions: Questions,
+        questions: RedisQuestions,
         pipeline: Pipeline,
         rollback: Rollback,
         taking_back: TakingBack,

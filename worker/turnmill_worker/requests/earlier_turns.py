@@ -14,14 +14,15 @@ from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.render import render_head, system_message
 from turnmill.contract.tools import count_tools
-from turnmill_worker.compaction.tally import images, interactions
-from turnmill_worker.ports.archive import Archive
-from turnmill_worker.ports.past import Past, Restored
-from turnmill_worker.ports.records import ArchivedTurn
-from turnmill_worker.ports.sessions import States
-from turnmill_worker.ports.values import CountedTurn, SessionRef
-
-__all__ = ["EarlierTurns"]
+from turnmill_worker.compaction.snapshot import images, interactions
+from turnmill_worker.ports.protocols import Archive, States
+from turnmill_worker.ports.values import (
+    ArchivedTurn,
+    CountedTurn,
+    Restored,
+    SessionInRedis,
+    SessionRef,
+)
 
 
 class EarlierTurns:
@@ -32,7 +33,9 @@ class EarlierTurns:
         self._archive = archive
         self._counters = counters
 
-    def kept(self, ref: SessionRef, past: Past, *, after: int, through: int) -> list[ArchivedTurn]:
+    def kept(
+        self, ref: SessionRef, past: SessionInRedis, *, after: int, through: int
+    ) -> list[ArchivedTurn]:
         """The conversation's turns in this range, from the archive and from Redis."""
         archived: list[ArchivedTurn] = []
         if self._archive is not None and after < min(past.watermark, through):
@@ -45,7 +48,7 @@ class EarlierTurns:
     def restored(
         self,
         ref: SessionRef,
-        past: Past,
+        past: SessionInRedis,
         stored: StoredContext,
         *,
         through: int,
@@ -82,7 +85,7 @@ class EarlierTurns:
             due=total > past.policy.limits(system).soft,
         )
 
-    def bring_images_back(self, ref: SessionRef, past: Past, state: Restored) -> None:
+    def bring_images_back(self, ref: SessionRef, past: SessionInRedis, state: Restored) -> None:
         """Let Redis hold the images again that it released when their turns were archived."""
         if self._archive is None:
             return
@@ -96,7 +99,7 @@ class EarlierTurns:
 
 
 def _record(
-    ref: SessionRef, past: Past, context: StoredContext, *, through: int, tokens: int
+    ref: SessionRef, past: SessionInRedis, context: StoredContext, *, through: int, tokens: int
 ) -> Compaction:
     return Compaction(
         session=ref.session,

@@ -11,14 +11,15 @@ from turnmill.contract.errors import UnknownSession
 from turnmill.contract.images import blobs_of, join_images
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.trajectory import CommittedContext, LostTurns, Trajectory, TrajectoryTurn
-from turnmill_worker.pipeline.agreement import past_agreed
-from turnmill_worker.ports.archive import Archive, Outgoing
-from turnmill_worker.ports.past import Past
-from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Blob
-from turnmill_worker.ports.sessions import States
-from turnmill_worker.ports.values import SessionRef
-
-__all__ = ["Exporting", "committed", "with_images"]
+from turnmill_worker.failover.noticing import session_agreed
+from turnmill_worker.ports.protocols import Archive, Outgoing, States
+from turnmill_worker.ports.values import (
+    ArchivedCompaction,
+    ArchivedTurn,
+    Blob,
+    SessionInRedis,
+    SessionRef,
+)
 
 
 class Exporting:
@@ -37,7 +38,7 @@ class Exporting:
         Raises:
             UnknownSession: neither in Redis nor in the archive.
         """
-        past = past_agreed(self._states, self._archive, ref)
+        past = session_agreed(self._states, self._archive, ref)
         # Forgotten, and the archive has not caught up yet.
         gone = past is None and bool(self._outgoing.forgotten(ref))
         turns = [] if gone else self._turns(ref, past)
@@ -61,19 +62,19 @@ class Exporting:
             lost=tuple(self._lost(ref, past)),
         )
 
-    def _turns(self, ref: SessionRef, past: Past | None) -> list[ArchivedTurn]:
+    def _turns(self, ref: SessionRef, past: SessionInRedis | None) -> list[ArchivedTurn]:
         # Redis was looked at first: what has moved since is in the archive.
         epoch = past.epoch if past else None
         archived = self._archive.turns(ref, epoch=epoch) if self._archive else []
         return past.with_archived(archived) if past else archived
 
-    def _compactions(self, ref: SessionRef, past: Past | None) -> list[CommittedContext]:
+    def _compactions(self, ref: SessionRef, past: SessionInRedis | None) -> list[CommittedContext]:
         epoch = past.epoch if past else None
         found = list(self._archive.compactions(ref, epoch=epoch)) if self._archive else []
         versions = {each.version: each for each in [*found, *(past.commits if past else ())]}
         return [committed(versions[version]) for version in sorted(versions)]
 
-    def _lost(self, ref: SessionRef, past: Past | None) -> list[LostTurns]:
+    def _lost(self, ref: SessionRef, past: SessionInRedis | None) -> list[LostTurns]:
         epoch = past.epoch if past else None
         found = self._archive.branches(ref, epoch=epoch) if self._archive else []
         return [LostTurns.model_validate(each.numbers) for each in found]

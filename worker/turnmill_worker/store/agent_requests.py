@@ -10,13 +10,11 @@ from turnmill.contract.sealing import Secret
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.scripts import run, translated
 
-__all__ = ["RedisQuestions"]
-
 ANSWER_MS = 60_000
 
 
 class RedisQuestions:
-    """The ``Questions`` port over a redis-py client that does not decode responses."""
+    """Over a redis-py client that does not decode responses."""
 
     def __init__(self, client: Any) -> None:
         self._redis = client

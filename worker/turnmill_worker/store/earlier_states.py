@@ -15,21 +15,26 @@ from turnmill.contract.keys import commits_channel
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.policy import Policy, stored_policy
 from turnmill.contract.sealing import Secret, check_plain
-from turnmill_worker.ports.erasure import Cleansed
-from turnmill_worker.ports.past import Past, PastState, Restored
-from turnmill_worker.ports.records import ArchivedTurn, Blob
-from turnmill_worker.ports.values import CountedTurn, SessionRef
-from turnmill_worker.store.blobs import hold, release
-from turnmill_worker.store.kept_beside import decoded, encoded
+from turnmill_worker.ports.values import (
+    ArchivedTurn,
+    Blob,
+    Cleansed,
+    CountedTurn,
+    EarlierState,
+    Restored,
+    SessionInRedis,
+    SessionRef,
+)
 from turnmill_worker.store.outgoing import (
     archived_compaction,
     archived_turn,
     fields_of,
+    hold,
     left_entry,
+    release,
 )
 from turnmill_worker.store.scripts import keys_of, run, translated
-
-__all__ = ["RedisStates"]
+from turnmill_worker.store.sessions import decoded_known, encoded_known
 
 
 class RedisStates:
@@ -38,7 +43,7 @@ class RedisStates:
     def __init__(self, client: Any) -> None:
         self._redis = client
 
-    def past(self, ref: SessionRef) -> Past | None:
+    def past(self, ref: SessionRef) -> SessionInRedis | None:
         """What a rollback is planned from; None for an unknown session."""
         reply = run(self._redis, "earlier_states", keys_of(ref))
         if reply is None:
@@ -50,7 +55,7 @@ class RedisStates:
         head, tail, system, commit_id, tools, tools_tokens = texts[8:]
         check_plain(meta[12])
         fixed = int(system_tokens or 0) + int(tools_tokens or 0)
-        return Past(
+        return SessionInRedis(
             epoch=epoch,
             revision=revision or "0",
             policy=stored_policy(policy) if policy else Policy(),
@@ -73,7 +78,7 @@ class RedisStates:
         """Let Redis hold these images for the session; False when it was forgotten meanwhile."""
         return hold(self._redis, ref, epoch, images)
 
-    def restore(self, ref: SessionRef, past: Past, state: Restored) -> tuple[int, int]:
+    def restore(self, ref: SessionRef, past: SessionInRedis, state: Restored) -> tuple[int, int]:
         """Restore it, if nothing was committed meanwhile; the new version or 0, and turns lost."""
         version, lost = run(
             self._redis,
@@ -87,7 +92,7 @@ class RedisStates:
         )
         return int(version), int(lost)
 
-    def erase(self, ref: SessionRef, past: Past, left: Cleansed) -> int:
+    def erase(self, ref: SessionRef, past: SessionInRedis, left: Cleansed) -> int:
         """Write it, if nothing was committed meanwhile; the new version or 0."""
         state = left.state
         version = run(
@@ -123,13 +128,13 @@ class RedisStates:
             body: bytes | None = self._redis.get(keys_of(ref).facts)
         if not remade:
             return body or b""
-        known = decoded(body, watermark)
+        known = decoded_known(body, watermark)
         # What is of no known turn came from a summary.
         readings = tuple(each for each in known.readings if each.seq)
-        return encoded(replace(known, readings=readings))
+        return encoded_known(replace(known, readings=readings))
 
 
-def _common(ref: SessionRef, past: Past, state: Restored) -> dict[str, str | bytes | int]:
+def _common(ref: SessionRef, past: SessionInRedis, state: Restored) -> dict[str, str | bytes | int]:
     """What both scripts that write a state back are told."""
     counted = [numbers for _, numbers in state.turns]
     newest = past.log[-1] if past.log else None
@@ -187,12 +192,12 @@ def _logged(entry: tuple[bytes, Any], tokens: Mapping[bytes, bytes]) -> Archived
     return archived_turn({b"seq": seq, b"tokens": tokens.get(seq, b""), **fields_of(entry)})
 
 
-def _checkpoints(entries: Sequence[Any]) -> tuple[PastState, ...]:
+def _checkpoints(entries: Sequence[Any]) -> tuple[EarlierState, ...]:
     found = []
     for entry in entries:
         fields = fields_of(entry)
         found.append(
-            PastState(
+            EarlierState(
                 id=fields[b"id"].decode("utf-8", "replace"),
                 # Automatic and named ones are in two streams, whose ids may be the same.
                 entry=f"{entry[0].decode()} {fields[b'id'].decode('utf-8', 'replace')}",

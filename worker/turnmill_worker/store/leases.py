@@ -1,4 +1,4 @@
-"""Leases: the time-limited right to compact one session.
+"""Leases: the time-limited right to compact one session, and the one to sweep.
 
 They save duplicate cost; the version, not the lease, makes commits safe.
 """
@@ -13,27 +13,22 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from turnmill.contract.context import Usage
 from turnmill.contract.errors import TurnmillError
-from turnmill.contract.keys import SessionKeys
+from turnmill.contract.keys import SWEEP_LEASE, SessionKeys
 from turnmill.contract.names import SessionId
 from turnmill.contract.results import Waits
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.ports.sessions import BatchLeft, Refusal
+from turnmill_worker.ports.protocols import BatchLeft, Refusal
+from turnmill_worker.ports.values import FIRST_PAUSE_S
 from turnmill_worker.spending import NOTHING, Spent
-from turnmill_worker.store.scripts import AHEAD_MS
-
-__all__ = ["RedisLease"]
+from turnmill_worker.store.scripts import AHEAD_MS, run, translated
 
 _LOOK_EVERY_S: Final = 0.1
 
 _REFUSALS: Final[dict[int, Refusal]] = {0: "leased", -1: "unknown", -2: "deferred", -3: "parked"}
-
-
-FAILED_AGAIN_S: Final = 5.0
-"""When a session whose job failed is due again, unless the count of failures says later."""
 
 
 class RedisLease:
@@ -97,7 +92,7 @@ class RedisLease:
     ) -> None:
         if not self._ended.is_set() and isinstance(error, Exception):
             with suppress(TurnmillError):  # then it runs out
-                self.retry(after_s=FAILED_AGAIN_S)
+                self.retry(after_s=FIRST_PAUSE_S)  # unless the count of failures says later
         self._ended.set()
 
     def release(self, seen: Snapshot, *, spent: Spent | None = None) -> bool:
@@ -180,3 +175,43 @@ class RedisLease:
                 continue  # Redis may be back before the lease runs out; commit checks anyway
             if not kept:
                 return
+
+
+class SweepKeys(NamedTuple):
+    """The key of the lease, as the script names it."""
+
+    sweep: str = SWEEP_LEASE
+
+
+class RedisSweepLease:
+    """The right to sweep, one worker's at a time."""
+
+    def __init__(self, client: Any) -> None:
+        self._redis = client
+        self._owner = uuid.uuid4().hex.encode()
+
+    def take(self, *, hold_s: float) -> bool:
+        """Take the lease, or extend this worker's own; whether this worker has it now."""
+        return self._hold(hold_s, is_new=True)
+
+    def keep(self, *, hold_s: float) -> bool:
+        """Hold it for longer; False when it is not this worker's."""
+        return self._hold(hold_s, is_new=False)
+
+    def _hold(self, hold_s: float, *, is_new: bool) -> bool:
+        held = run(
+            self._redis,
+            "hold_sweep",
+            SweepKeys(),
+            owner=self._owner,
+            hold_ms=int(hold_s * 1000),
+            ahead_ms=AHEAD_MS,
+            is_new=int(is_new),
+        )
+        return bool(held)
+
+    def give_up(self) -> None:
+        """Let another worker take over at once, if it is this one's."""
+        with translated():
+            if self._redis.get(SWEEP_LEASE) == self._owner:
+                self._redis.delete(SWEEP_LEASE)

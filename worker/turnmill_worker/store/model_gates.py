@@ -16,10 +16,8 @@ from turnmill.connection.transport import redis_now_ms
 from turnmill.contract.errors import TurnmillError
 from turnmill.contract.keys import ENDPOINTS, endpoint_hash, endpoint_keys
 from turnmill_worker.errors import CircuitOpen, RateLimited, SummarizerFailed, SummarizerUnavailable
-from turnmill_worker.ports.models import place_of
+from turnmill_worker.ports.protocols import place_of
 from turnmill_worker.store.scripts import run, translated
-
-__all__ = ["RedisGate", "RedisGates"]
 
 log = structlog.get_logger()
 

@@ -1,4 +1,4 @@
-"""What left the log and waits for the archive: streams in Redis, read in order and then trimmed."""
+"""What left the log and waits for the archive, with its images: read in order and then trimmed."""
 
 from __future__ import annotations
 
@@ -14,21 +14,65 @@ from turnmill.contract.errors import StoreUnavailable
 from turnmill.contract.formats import refuse_newer_body
 from turnmill.contract.keys import SHARDS, shard_keys
 from turnmill.contract.names import Namespace, Seq, Version
-from turnmill_worker.ports.archive import DRAIN_WITHIN_S, Left
-from turnmill_worker.ports.records import ArchivedCompaction, ArchivedTurn, Batch, Blob
-from turnmill_worker.ports.values import Drain, Mark, SessionRef
-from turnmill_worker.store.blobs import blobs
-from turnmill_worker.store.listed_names import session_named
-from turnmill_worker.store.runs import RedisRuns
-from turnmill_worker.store.scripts import keys_of, queue, translated
+from turnmill.contract.sealing import Secret
+from turnmill_worker.ports.protocols import DRAIN_WITHIN_S, Left
+from turnmill_worker.ports.values import (
+    ArchivedCompaction,
+    ArchivedTurn,
+    Batch,
+    Blob,
+    Drain,
+    Mark,
+    SessionRef,
+)
+from turnmill_worker.store.namespaces import session_named
+from turnmill_worker.store.redis_runs import RedisRuns
+from turnmill_worker.store.scripts import keys_of, queue, run, translated
 
-__all__ = [
-    "RedisOutgoing",
-    "archived_compaction",
-    "archived_turn",
-    "fields_of",
-    "left_entry",
-]
+
+def blobs(client: Any, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
+    """The images of the session's shard with these sha256. One round trip."""
+    prefix = keys_of(ref).blob
+    with translated(), client.pipeline(transaction=False) as pipe:
+        for sha256 in hashes:
+            pipe.get(f"{prefix}{sha256}")
+            pipe.hget(f"{prefix}{sha256}:held", "type")
+        replies = pipe.execute()
+    return [
+        Blob(sha256=sha256, media_type=media_type.decode(), data=data)
+        for sha256, data, media_type in zip(hashes, replies[::2], replies[1::2], strict=True)
+        if data is not None and media_type is not None
+    ]
+
+
+def release(client: Any, ref: SessionRef) -> int:
+    """Release every image that nothing of the session in Redis shows any more; returns how many.
+
+    Looks at all images the session holds, not at candidates: some were shown only by a
+    checkpoint, a pin or a context that is gone by now.
+    """
+    return int(run(client, "release_images", keys_of(ref), session=ref.session))
+
+
+def hold(client: Any, ref: SessionRef, epoch: str, images: Iterable[Blob]) -> bool:
+    """Let the session hold these images; False when it was forgotten meanwhile.
+
+    A rollback calls it for images of turns that come back from the archive, just before it
+    writes: the next ``release`` would release images that are held and not shown.
+    """
+    prefix = keys_of(ref).blob
+    words = [
+        word
+        for blob in images
+        for word in (
+            blob.sha256,
+            blob.media_type,
+            Secret.at(f"{prefix}{blob.sha256}", blob.data),
+        )
+    ]
+    done = run(client, "restore_images", keys_of(ref), words, session=ref.session, epoch=epoch)
+    return bool(done)
+
 
 LATE_DRAIN_MS = int(1.2e3 * DRAIN_WITHIN_S)
 """A drain that was begun before a session was forgotten is over by then."""

@@ -15,8 +15,6 @@ from turnmill.contract.scripts import load_script
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store import lua
 
-__all__ = ["AHEAD_MS", "keys_of", "load_all", "queue", "run", "translated"]
-
 AHEAD_MS: Final = 900_000
 """A time of Redis further ahead than this was written under another clock."""
 

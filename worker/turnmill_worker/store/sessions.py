@@ -4,47 +4,236 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from turnmill.contract.context import StoredContext, Usage
+from turnmill.contract.codec import decode_json, encode_json
+from turnmill.contract.context import JsonMessage, StoredContext, Usage
+from turnmill.contract.correction import Correction, Told
 from turnmill.contract.errors import CorruptContext, InvalidPolicy
+from turnmill.contract.formats import FIRST, is_newer, refuse_newer, stamp, unreadable
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.keys import commits_channel
+from turnmill.contract.log_entry import LogEntry, decode_turns
+from turnmill.contract.names import Seq
 from turnmill.contract.policy import Policy, stored_policy
-from turnmill.contract.sealing import Secret
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
-from turnmill_worker.compaction.tally import images, interactions
-from turnmill_worker.ports.archive import Archive
-from turnmill_worker.ports.past import after_drain
-from turnmill_worker.ports.records import ArchivedTurn
+from turnmill.contract.rules import Mark
+from turnmill.contract.sealing import Secret, check_plain, text_of
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, Tally, images, interactions
+from turnmill_worker.ports.protocols import Archive
 from turnmill_worker.ports.values import (
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
+    ArchivedTurn,
     Committed,
     CountedTurn,
     Counts,
     Failed,
-    Recorded,
+    RecordedCounts,
     SessionRef,
     Uncounted,
+    UncountedTurn,
+    after_drain,
 )
 from turnmill_worker.reading.digest import Known
-from turnmill_worker.store.kept_beside import encoded
+from turnmill_worker.spending import Spent, Tried
 from turnmill_worker.store.leases import RedisLease
-from turnmill_worker.store.listed_names import sessions_named
+from turnmill_worker.store.namespaces import sessions_named
 from turnmill_worker.store.outgoing import left_entry
 from turnmill_worker.store.scripts import keys_of, run, translated
-from turnmill_worker.store.session_replies import logged_again, snapshot_in, uncounted_in
 
-__all__ = ["RedisSessions"]
+
+def encoded_known(known: Known) -> bytes:
+    """As one value; ``b""`` for nothing."""
+    return b"" if known == Known() else encode_json({**known.stored(), **stamp(FIRST)})
+
+
+def decoded_known(body: bytes | None, watermark: int) -> Known:
+    """What is known of turns up to the watermark; nothing, to begin anew, where it is damaged.
+
+    Raises:
+        NewerFormat: a newer version of turnmill wrote it, and this one cannot read it.
+    """
+    found: Any = {}
+    try:
+        found = decode_json(body) if body else {}
+        refuse_newer(found, "stored facts")
+        # A list was written before there was a pool.
+        known = Known.restored(found) if isinstance(found, dict) and found else Known()
+        return known.up_to(watermark)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        if is_newer(found):
+            raise unreadable(found, "stored facts", "") from None
+        return Known()
+
+
+def uncounted_in(reply: Sequence[Any]) -> Uncounted:
+    """What ``uncounted.lua`` found."""
+    fields, entries = reply
+    meta = _Meta(fields, fields[18])
+    check_plain(fields[19])
+    return Uncounted(
+        epoch=meta.epoch,
+        revision=meta.revision,
+        policy=meta.policy,
+        system=meta.system,
+        basis=meta.basis,
+        counted_seq=meta.counted_seq,
+        open_calls=meta.open_calls,
+        usage=meta.usage,
+        tally=meta.tally,
+        put_off=meta.put_off,
+        summarized=fields[17] == b"1",
+        turns=tuple(UncountedTurn(e.seq, e.messages, e.bound, e.chain) for e in _log(entries)),
+        tools=fields[19] or b"",
+        version=int(fields[20] or 0),
+        correction=Correction.stored(text_of(fields[21]), meta.policy.token_ratio),
+        told=Told.stored(text_of(fields[22])),
+    )
+
+
+def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
+    """What ``snapshot.lua`` found."""
+    fields, body, known, entries, flat, commit_id, tools_tokens, ratios = reply
+    meta = _Meta(fields, tools_tokens)
+    stored = StoredContext.parse(body)
+    counts = {int(k): int(v) for k, v in zip(flat[::2], flat[1::2], strict=True)}
+    elided: dict[int, dict[int, JsonMessage]] = {}
+    for elision in stored.elisions:
+        elided.setdefault(elision.seq, {})[elision.index] = elision.message
+    log = _log(entries)
+    return Snapshot(
+        namespace=ref.namespace,
+        session=ref.session,
+        epoch=meta.epoch,
+        revision=meta.revision,
+        commit_id=(commit_id or b"").decode(),
+        policy=meta.policy,
+        system_tokens=meta.usage.system,
+        stored=stored.model_copy(
+            update={"tokens": meta.usage.summary, "recall": meta.policy.recall_tool}
+        ),
+        turns=tuple(
+            _logged(entry, counts[entry.seq], elided.get(entry.seq, {}))
+            for entry in log
+            if entry.seq <= meta.counted_seq
+        ),
+        counted_seq=meta.counted_seq,
+        pending=sum(entry.bound for entry in log if entry.seq > meta.counted_seq),
+        pending_messages=tuple(entry.messages for entry in log if entry.seq > meta.counted_seq),
+        history_tokens=meta.tally.history_tokens,
+        images_before=meta.tally.images_before,
+        compactions=meta.compactions,
+        ratio=Correction.stored(text_of(ratios), meta.policy.token_ratio).ratio,
+        system=meta.system,
+        known=decoded_known(known, stored.watermark),
+        tried=_tried(*fields[-3:]),
+    )
+
+
+def logged_again(kept: Sequence[ArchivedTurn]) -> tuple[LoggedTurn, ...]:
+    """Turns that left the log, as they were in it."""
+    return tuple(
+        LoggedTurn(
+            turn.seq,
+            tuple(messages),
+            tuple(messages),
+            turn.tokens or 0,
+            reflection=_reflection(turn.fields),
+        )
+        for turn, messages in zip(kept, decode_turns([turn.messages for turn in kept]), strict=True)
+    )
+
+
+def _tried(deferrals: bytes | None, stale: bytes | None, spent: bytes | None) -> Tried:
+    told = json.loads(spent) if spent else {}
+    known = Spent(**{name: told[name] for name in Spent.__slots__ if name in told})
+    return Tried(deferrals=int(deferrals or 0), stale=int(stale or 0), spent=known)
+
+
+class _Entry(NamedTuple):
+    """One turn as the log holds it."""
+
+    seq: Seq
+    messages: tuple[JsonMessage, ...]
+    bound: int
+    pinned: bool
+    iteration: int | None
+    reflection: str
+    mark: Mark
+    chain: str
+
+
+def _log(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[_Entry]:
+    """The log's entries with their messages decoded."""
+    raw = [LogEntry.of(entry) for entry in entries]
+    turns = decode_turns([entry.messages for entry in raw])
+    return [
+        _Entry(
+            entry.seq,
+            tuple(messages),
+            entry.bound,
+            entry.pinned,
+            entry.iteration,
+            _reflection(entry.fields),
+            entry.mark,
+            entry.chain,
+        )
+        for entry, messages in zip(raw, turns, strict=True)
+    ]
+
+
+def _reflection(fields: bytes) -> str:
+    """What the agent noted about its own work in a turn's metadata, if that is a text."""
+    if b'"reflection":' not in fields:
+        return ""
+    found = (decode_json(fields).get("metadata") or {}).get("reflection")
+    return found if isinstance(found, str) else ""
+
+
+def _logged(entry: _Entry, tokens: int, elided: Mapping[int, JsonMessage]) -> LoggedTurn:
+    shown = tuple(elided.get(at, message) for at, message in enumerate(entry.messages))
+    return LoggedTurn(
+        entry.seq,
+        entry.messages,
+        shown,
+        tokens,
+        entry.pinned,
+        entry.iteration,
+        entry.reflection,
+        entry.mark,
+        entry.chain,
+    )
+
+
+class _Meta:
+    """The meta fields both loading scripts return first, in their order, and the tools' tokens."""
+
+    def __init__(self, fields: Sequence[bytes | None], tools_tokens: bytes | None) -> None:
+        check_plain(fields[3])  # with "replace", an encrypted prompt would pass for a text
+        text = [(field or b"").decode("utf-8", "replace") for field in fields]
+        self.epoch, revision, policy, self.system, system_tokens, self.basis = text[:6]
+        counted, _last, context_tokens, tail = (int(value or 0) for value in text[6:10])
+        self.open_calls: tuple[str, ...] = tuple(json.loads(text[10] or "[]"))
+        self.revision = revision or "0"
+        self.policy = stored_policy(policy) if policy else Policy()
+        self.counted_seq = Seq(counted)
+        system = int(system_tokens or 0) + int(tools_tokens or 0)
+        self.usage = Usage(system=system, summary=context_tokens, tail=tail)
+        shown, before, requests, history, compactions, put_off = (
+            int(value or 0) for value in text[11:17]
+        )
+        self.tally = Tally(
+            images=shown, images_before=before, interactions=requests, history_tokens=history
+        )
+        self.compactions = compactions
+        self.put_off = put_off
+
 
 KEEP_RECORDS = 100
 """Compaction records kept per session in Redis, roughly; the archive has all."""
-
-FIRST_PAUSE_MS = 5_000
-LONGEST_PAUSE_MS = 300_000
-"""When a session whose job failed is due again: doubled with each failure in a row."""
 
 
 class RedisSessions:
@@ -77,7 +266,7 @@ class RedisSessions:
             names = sessions_named(self._redis, keys.backlog, members)
         return [SessionRef(ref.namespace, name) for name in names]
 
-    def record_counts(self, ref: SessionRef, seen: Uncounted, counts: Counts) -> Recorded:
+    def record_counts(self, ref: SessionRef, seen: Uncounted, counts: Counts) -> RecordedCounts:
         """Store exact counts; nothing when policy, prompt or incarnation changed meanwhile."""
         turns, look = counts.turns, counts.look
         counted, waiting, newly_due = self._run(
@@ -105,7 +294,7 @@ class RedisSessions:
             bound_ratio=f"{look.ratio:.3f}",
             **counts.learned._asdict(),
         )
-        return Recorded(stale=counted == -1, waiting=bool(waiting), newly_due=bool(newly_due))
+        return RecordedCounts(stale=counted == -1, waiting=bool(waiting), newly_due=bool(newly_due))
 
     def recount(
         self,
@@ -192,7 +381,7 @@ class RedisSessions:
             commit_id=uuid.uuid4().hex,
             owner=owner,
             body=Secret(context.encode()),
-            known=Secret(encoded(known)),
+            known=Secret(encoded_known(known)),
             watermark=context.watermark,
             context_tokens=context.tokens,
             images=snapshot.before.tally.images - sum(images(turn.shown) for turn in kept),
@@ -227,8 +416,8 @@ class RedisSessions:
             session=ref.session,
             error=error,
             park_after=policy.park_after,
-            first_ms=FIRST_PAUSE_MS,
-            longest_ms=LONGEST_PAUSE_MS,
+            first_ms=int(FIRST_PAUSE_S * 1000),
+            longest_ms=int(LONGEST_PAUSE_S * 1000),
         )
         return Failed(times, bool(parked))
 

@@ -21,20 +21,20 @@ from turnmill.contract.keys import (
     session_keys,
 )
 from turnmill.contract.names import Namespace
-from turnmill_worker.ports.sweep import Late
 from turnmill_worker.ports.values import SessionRef
-from turnmill_worker.store.listed_names import drop, session_named
-from turnmill_worker.store.runs import RedisRuns
+from turnmill_worker.store.namespaces import RedisRegistry, drop, session_named
+from turnmill_worker.store.redis_runs import RedisRuns
 from turnmill_worker.store.scripts import AHEAD_MS, queue, translated
-from turnmill_worker.store.sweep_registry import RedisRegistry
-
-__all__ = ["RedisSweepLists"]
 
 EXPIRY_CHECKS: Final = 32
 """Sessions per shard checked for expiry in one go, at random, so that all have their turn."""
 
 TOGETHER: Final = 100
 """Namespaces looked at in one round trip."""
+
+
+Late = tuple[list[SessionRef], list[SessionRef]]
+"""What was missed, on two lists."""
 
 
 class _Member(NamedTuple):
@@ -47,7 +47,7 @@ class _Member(NamedTuple):
 
 
 class RedisSweepLists(RedisRegistry):
-    """The ``SweepLists`` port over a redis-py client that does not decode responses.
+    """All namespaces' lists, by one clock. What is wrong in one is noted and stops no other.
 
     Without an archive, turns that wait for one are no work.
     """
@@ -107,7 +107,10 @@ class RedisSweepLists(RedisRegistry):
         return [ref for ref, _ in self._ranges(names, "forgotten", stale_ms, most)]
 
     def drop_expired(self, namespace: Namespace) -> bool:
-        """Unlist some sessions whose keys have expired, and the namespace when none is left."""
+        """Unlist some sessions whose keys have expired, and the namespace when none is left.
+
+        Returns whether there may be more of them.
+        """
         with translated():
             found = self._sample(namespace)
             if found:

@@ -8,8 +8,6 @@ from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.with_digest import digest_of
 from turnmill_worker.ports.values import Summary
 
-__all__ = ["ExtractiveSummarizer"]
-
 
 class ExtractiveSummarizer:
     """The ``Summarizer`` port over a digest: keeps the passages, tables and lists worth most."""

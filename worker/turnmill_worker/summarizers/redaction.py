@@ -12,8 +12,6 @@ from typing import Final
 
 from turnmill_worker.errors import SummarizerMisconfigured
 
-__all__ = ["BUILT_IN", "GROUP", "Redactor", "load_redactor", "redact", "safely"]
-
 Redactor = Callable[[str], str]
 """Gives back a text without what must not leave; the same text, the same result."""
 

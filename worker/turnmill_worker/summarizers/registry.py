@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
@@ -20,15 +22,55 @@ from turnmill_worker.errors import (
     UnknownSummarizer,
     where,
 )
-from turnmill_worker.import_lock import IMPORTING
-from turnmill_worker.ports.batches import AwaitedSummary, BatchEndpoint
-from turnmill_worker.ports.models import Gates, Summarizer
+from turnmill_worker.ports.protocols import AwaitedSummary, BatchEndpoint, Gates, Summarizer
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.settings import Settings
 from turnmill_worker.spending import NOTHING, Spent
-from turnmill_worker.summarizers.factory_protocol import SummarizerFactory
+from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 
-__all__ = ["GROUP", "RegisteredBatches", "Registry"]
+IMPORTING: Final = threading.RLock()
+
+
+class SummarizerFactory(ABC):
+    """Made once per process, when a policy names it first; used by many threads."""
+
+    def __init__(self, settings: Settings, gates: Gates | None = None) -> None:
+        """Nothing is connected yet.
+
+        Args:
+            settings: the worker's.
+            gates: breaker and rate limit of each model, shared by all workers; None without Redis.
+        """
+        self.settings = settings
+        self.gates = gates
+
+    @abstractmethod
+    def summarizers(self, policy: Policy) -> Sequence[Summarizer]:
+        """The summarizers to ask under this policy, in order; ``extractive`` comes after them."""
+
+    def batches(self) -> BatchEndpoint | None:
+        """Where requests are handed in as batches; None when all are asked live."""
+        return None
+
+    def problem(self) -> str:
+        """Why it cannot be asked with this worker's settings, or ``""``; makes no call."""
+        return ""
+
+    def about(self) -> Mapping[str, str]:
+        """What the worker's log says of it at start: no keys."""
+        return {}
+
+    def close(self) -> None:  # noqa: B027 - few have any
+        """Close its connections."""
+
+
+class OfflineFactory(SummarizerFactory):
+    """The same for every policy; can always be asked."""
+
+    def summarizers(self, policy: Policy) -> Sequence[Summarizer]:  # noqa: ARG002
+        """The extractive summarizer."""
+        return [ExtractiveSummarizer()]
+
 
 log = structlog.get_logger()
 
@@ -36,7 +78,7 @@ GROUP: Final = "turnmill.summarizers"
 """The entry point group a package offers its summarizers in."""
 
 _OWN: Final = {
-    OFFLINE: "turnmill_worker.summarizers.offline_factory:OfflineFactory",
+    OFFLINE: "turnmill_worker.summarizers.registry:OfflineFactory",
     "openai": "turnmill_worker.summarizers.openai.factory:OpenAiFactory",
 }
 """Turnmill's own: a new one is its folder and its line here."""

@@ -6,7 +6,6 @@ fills it, ``parse_output`` and ``sections_found`` look at what the model made of
 
 from __future__ import annotations
 
-from turnmill_worker.templates.answer_reader import parse_output, sections_found
 from turnmill_worker.templates.loader import (
     Listed,
     TemplateLoader,
@@ -19,9 +18,11 @@ from turnmill_worker.templates.template import (
     PLACEHOLDERS,
     Rendered,
     Template,
+    parse_output,
     render,
+    sections_found,
+    warnings,
 )
-from turnmill_worker.templates.template_warnings import warnings
 
 __all__ = [
     "BUILT_IN",

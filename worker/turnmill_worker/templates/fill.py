@@ -12,10 +12,7 @@ from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.reading.plain_text import readable
-from turnmill_worker.templates.answer_reader import parse_output, sections_found
-from turnmill_worker.templates.template import Template, render
-
-__all__ = ["detail_of", "fill"]
+from turnmill_worker.templates.template import Template, parse_output, render, sections_found
 
 
 def fill(

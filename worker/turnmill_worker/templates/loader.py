@@ -13,16 +13,7 @@ from pathlib import Path
 
 from turnmill.contract.errors import InvalidName, InvalidTemplate, UnknownTemplate
 from turnmill.contract.names import template_name
-from turnmill_worker.templates.parser import MAX_BYTES, parse_template
-from turnmill_worker.templates.template import BUILT_IN, Template
-
-__all__ = [
-    "Listed",
-    "TemplateLoader",
-    "built_in_templates",
-    "read_template",
-    "template_dirs",
-]
+from turnmill_worker.templates.template import BUILT_IN, MAX_BYTES, Template, parse_template
 
 SUFFIX = ".md"
 

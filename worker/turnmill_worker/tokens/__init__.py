@@ -1,7 +1,6 @@
 """Token counting: exact where a vocabulary is at hand, a named estimate where none is."""
 
 from turnmill_worker.tokens.counters import counter_for
-from turnmill_worker.tokens.image_tokens import image_tokens
 from turnmill_worker.tokens.messages import (
     FORMULA_VERSION,
     REPLY_TOKENS,
@@ -9,6 +8,7 @@ from turnmill_worker.tokens.messages import (
     TokenCounter,
     count_message,
     count_request,
+    image_tokens,
 )
 
 __all__ = [

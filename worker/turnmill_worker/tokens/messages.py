@@ -27,17 +27,34 @@ from functools import lru_cache
 from typing import Any, Final
 
 from turnmill.contract.estimate import Counter
-from turnmill_worker.tokens.basis import FORMULA_VERSION
-from turnmill_worker.tokens.image_tokens import image_tokens
+from turnmill.contract.image_tokens import DEFAULT_FORMULA, FORMULAS, part_tokens
 
-__all__ = [
-    "FORMULA_VERSION",
-    "REPLY_TOKENS",
-    "CountedOnce",
-    "TokenCounter",
-    "count_message",
-    "count_request",
-]
+FORMULA_VERSION: Final = 2
+"""Raised whenever `messages` or `images` changes what a message costs: old counts then go stale."""
+
+
+def basis(name: str, images: str = DEFAULT_FORMULA) -> str:
+    """Name what a count is made with: vocabulary, message formula, images' formula.
+
+    Such as `o200k_base/2/gpt-4o`; the last is a key of `FORMULAS`.
+    """
+    return f"{name}/{FORMULA_VERSION}/{images}"
+
+
+def image_formula(basis: str) -> str:
+    """Return the images' formula a basis names; the default where it names none."""
+    named = basis.rpartition("/")[2]
+    return named if named in FORMULAS else DEFAULT_FORMULA
+
+
+def image_tokens(part: Mapping[str, Any], basis: str) -> int:
+    """Return the tokens of one `image_url` part, by the formula that `basis` names.
+
+    The size comes from the part's reference or from the first bytes of its data URL; an image
+    whose size is unknown costs the formula's most.
+    """
+    return part_tokens(part, FORMULAS[image_formula(basis)])
+
 
 REPLY_TOKENS: Final = 3
 """Every reply is primed with `<|start|>assistant<|message|>` (OpenAI cookbook)."""

@@ -16,9 +16,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from turnmill_worker.tokens.basis import basis
-from turnmill_worker.tokens.messages import TokenCounter
-from turnmill_worker.tokens.vocabulary import vocabulary
+from turnmill_worker.tokens.bpe_openai import vocabulary
+from turnmill_worker.tokens.messages import TokenCounter, basis
 
 if TYPE_CHECKING:
     import tiktoken

@@ -17,10 +17,10 @@ from turnmill_worker.errors import (
     SummarizerMisconfigured,
     SummarizerUnavailable,
 )
-from turnmill_worker.ports.batches import AwaitedSummary
-from turnmill_worker.summarizers.openai.answers import Answer
-from turnmill_worker.summarizers.openai.batches import BatchedAnswer, OpenAiBatches
+from turnmill_worker.ports.protocols import AwaitedSummary
+from turnmill_worker.summarizers.openai.endpoint import Answer
 from turnmill_worker.summarizers.openai.prices import load_prices
+from turnmill_worker.summarizers.openai.summarizer import BatchedAnswer, OpenAiBatches
 
 # Batches: what is handed in, how the answer is known again, and what is left behind.
 

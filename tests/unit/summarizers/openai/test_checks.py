@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.summarizers.openai.talks import COUNTER
-from turnmill_worker.summarizers.openai.answers import Answer
 from turnmill_worker.summarizers.openai.checks.checker import Accepted, Checker, Fault
-from turnmill_worker.summarizers.openai.checks.invented_demands import Said
+from turnmill_worker.summarizers.openai.checks.demands import Said
 from turnmill_worker.summarizers.openai.checks.language import Spoken
 from turnmill_worker.summarizers.openai.checks.section_parser import (
     SECTIONS,
 )
+from turnmill_worker.summarizers.openai.endpoint import Answer
 
 USER = [
     "Please cancel order #W7710442 and do not refund it to my old card.",

@@ -27,13 +27,13 @@ from turnmill_worker.errors import (
 )
 from turnmill_worker.ports.work_while_waiting import done_while_waiting
 from turnmill_worker.summarizers.openai.endpoint import (
+    GatedEndpoint,
     ModelEndpoint,
     ModelOptions,
     Prompt,
     read_key,
+    retry_after_s,
 )
-from turnmill_worker.summarizers.openai.error_translation import retry_after_s
-from turnmill_worker.summarizers.openai.gated_endpoint import GatedEndpoint
 
 # Keys, waits and connections.
 

@@ -21,7 +21,7 @@ from tests.unit.summarizers.openai.talks import (
 from turnmill.testing import FakeEndpoint
 from turnmill_worker.errors import SummarizerMisconfigured
 from turnmill_worker.summarizers import redaction
-from turnmill_worker.summarizers.openai.prompt_records import cleaned
+from turnmill_worker.summarizers.openai.prompts import cleaned
 from turnmill_worker.summarizers.redaction import load_redactor, redact
 
 # Data cannot pass for instructions: marks with a code, and look-alikes broken.

@@ -2,54 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from turnmill.contract.estimate import Counter
-from turnmill.contract.policy import StrategyName
 from turnmill.contract.render import request_entry
 from turnmill_worker.compaction.heard import heard_in
 from turnmill_worker.compaction.plan import Plan
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.compaction.strategies.elide import elide, fit_newest
-from turnmill_worker.compaction.strategies.images import elide_images
-from turnmill_worker.compaction.strategies.iterations import iterations
-from turnmill_worker.compaction.strategies.managed import managed
-from turnmill_worker.compaction.strategies.rolling import rolling, rolling_budget
-from turnmill_worker.compaction.strategies.window import window, window_budget
-from turnmill_worker.compaction.tally import INTERACTIONS
+from turnmill_worker.compaction.strategies import (
+    elide,
+    images,
+    iterations,
+    managed,
+    rolling,
+    window,
+)
+from turnmill_worker.compaction.strategies.elide import fit_newest
+from turnmill_worker.compaction.strategies.registry import Covers, Elides, known_of, strategy_of
 
-__all__ = ["plan"]
-
-
-class _Elides(NamedTuple):
-    """A strategy that replaces what is bulky by stubs, and leaves every turn where it is."""
-
-    apply: Callable[[Snapshot, Counter], Snapshot]
-
-
-class _Covers(NamedTuple):
-    """A strategy that covers turns.
-
-    Attributes:
-        lowers: the count it lowers besides tokens.
-        budget: tokens it leaves for the turns it keeps; None if the policy says which those are.
-    """
-
-    plan: Callable[[Snapshot, Counter], Plan | None]
-    lowers: str
-    budget: Callable[[Snapshot, Counter], int] | None = None
-
-
-_STRATEGIES: Mapping[StrategyName, _Elides | _Covers] = {
-    "images": _Elides(elide_images),
-    "elide": _Elides(elide),
-    "iterations": _Covers(iterations, "iterations"),
-    "managed": _Covers(managed, "managed"),
-    "rolling": _Covers(rolling, INTERACTIONS, rolling_budget),
-    "window": _Covers(window, INTERACTIONS, window_budget),
-}
+_OWN: Final = (elide, images, iterations, managed, rolling, window)
+"""Each has registered itself; a new one of turnmill's is its module and its name here."""
 
 _ENOUGH_SHARE: Final = 0.4
 """Share of the way from target to soft limit at which shortening alone may end.
@@ -101,27 +74,29 @@ def _with_room_for_what_was_said(
 def _climb(snapshot: Snapshot, counter: Counter, below: str) -> Plan | None:
     asked = snapshot.exceeded
     roomy = snapshot.usage.total <= snapshot.limits.soft
-    draft = snapshot
+    draft, by = snapshot, ""
     for name in _rungs(snapshot, below):
-        strategy = _STRATEGIES[name]
-        if isinstance(strategy, _Elides):
-            draft = strategy.apply(draft, counter)
-            found = None if draft.exceeded else _elided(snapshot, draft)
+        strategy = strategy_of(name)
+        if isinstance(strategy, Elides):
+            before, draft = draft, strategy.apply(draft, counter)
+            if draft is not before and (strategy.names_plan or not by):
+                by = name
+            found = None if draft.exceeded else _elided(snapshot, draft, by)
         else:
             found = _cover(snapshot, draft, strategy, counter)
         if found is not None and (asked or _is_worth_it(snapshot, found, counter)):
             return replace(found, forced=bool(asked) and roomy)
     # Fewer images help, even if another count stays too high.
-    left = _elided(snapshot, draft) if asked else None
+    left = _elided(snapshot, draft, by) if asked else None
     return None if left is None else replace(left, forced=True)
 
 
-def _rungs(snapshot: Snapshot, below: str) -> tuple[StrategyName, ...]:
-    rungs = snapshot.policy.strategies
+def _rungs(snapshot: Snapshot, below: str) -> tuple[str, ...]:
+    rungs = known_of(snapshot.policy.strategies)
     return rungs[rungs.index(below) + 1 :] if below in rungs else rungs
 
 
-def _cover(snapshot: Snapshot, draft: Snapshot, strategy: _Covers, counter: Counter) -> Plan | None:
+def _cover(snapshot: Snapshot, draft: Snapshot, strategy: Covers, counter: Counter) -> Plan | None:
     """The strategy's plan, if it helps; newest turns that alone are too large are shortened."""
     if draft.usage.total <= draft.aim and strategy.lowers not in draft.exceeded:
         return None
@@ -131,16 +106,16 @@ def _cover(snapshot: Snapshot, draft: Snapshot, strategy: _Covers, counter: Coun
     fitted = fit_newest(draft, strategy.budget(draft, counter), counter)
     if fitted is None:
         return None
-    return _elided(snapshot, fitted) or strategy.plan(fitted, counter)
+    return _elided(snapshot, fitted, "elide") or strategy.plan(fitted, counter)
 
 
-def _elided(snapshot: Snapshot, draft: Snapshot) -> Plan | None:
+def _elided(snapshot: Snapshot, draft: Snapshot, by: str) -> Plan | None:
     enough = _enough(draft)
     if draft is snapshot or draft.usage.total > enough:
         return None
     stored = draft.stored
     return Plan(
-        strategy="images" if _only_images(snapshot, draft) else "elide",
+        strategy=by,
         snapshot=replace(draft, goal=enough),
         summary=stored.summary,
         receipts=stored.receipts,
@@ -153,13 +128,6 @@ def _enough(snapshot: Snapshot) -> int:
     """Most tokens that shortening alone may leave."""
     limits = snapshot.limits
     return max(snapshot.aim, limits.target + int(_ENOUGH_SHARE * (limits.soft - limits.target)))
-
-
-def _only_images(snapshot: Snapshot, draft: Snapshot) -> bool:
-    """Whether every new elision took an image away."""
-    known = {(e.seq, e.index): e.message for e in snapshot.stored.elisions}
-    fresh = [e for e in draft.stored.elisions if known.get((e.seq, e.index)) != e.message]
-    return all(isinstance(e.message.get("content"), list) for e in fresh)
 
 
 def _is_worth_it(snapshot: Snapshot, found: Plan, counter: Counter) -> bool:

@@ -7,12 +7,11 @@ from collections.abc import Container, Iterator, Sequence
 from turnmill.contract.context import Elision, JsonMessage
 from turnmill.contract.estimate import Counter
 from turnmill.contract.shorten import shorten
-from turnmill_worker.compaction.cut import groups
 from turnmill_worker.compaction.heard import heard_in
+from turnmill_worker.compaction.plan import groups
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.compaction.strategies.registry import Elides, register
 from turnmill_worker.reading.requests import shortened
-
-__all__ = ["elide", "fit_newest"]
 
 _STUB_SHARE = 0.2
 """Share of ``Policy.elide_over_tokens`` a stub may have: enough to tell what the result was."""
@@ -127,3 +126,6 @@ def _elision(
         tokens_before=before,
         tokens_after=counter.count_messages(shortened),
     )
+
+
+register("elide", Elides(elide))

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 from turnmill.contract.context import Elision, JsonMessage
 from turnmill.contract.estimate import Counter
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
-from turnmill_worker.compaction.tally import image_parts
-
-__all__ = ["elide_images"]
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, image_parts
+from turnmill_worker.compaction.strategies.registry import Elides, register
 
 
 def elide_images(snapshot: Snapshot, counter: Counter) -> Snapshot:
@@ -77,3 +75,6 @@ def _elision(turn: LoggedTurn, index: int, doomed: dict[int, int], counter: Coun
         tokens_before=counter.count_messages([before]),
         tokens_after=counter.count_messages([after]),
     )
+
+
+register("images", Elides(elide_images, names_plan=False))

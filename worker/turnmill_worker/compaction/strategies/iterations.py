@@ -15,13 +15,22 @@ from turnmill.contract.context import SummaryEvent
 from turnmill.contract.estimate import Counter
 from turnmill.contract.marks import DATA
 from turnmill.contract.render import event_text
-from turnmill_worker.compaction.cut import Group, choose_cut, groups
-from turnmill_worker.compaction.plan import Plan, SummaryRequest, records_of
+from turnmill_worker.compaction.plan import (
+    Group,
+    Plan,
+    SummaryRequest,
+    choose_cut,
+    groups,
+    records_of,
+)
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.compaction.strategies.rolling import SHARES, beside_summary, summary_budget
-from turnmill_worker.compaction.strategies.room_for_text import room_beside
-
-__all__ = ["event_tokens", "iterations"]
+from turnmill_worker.compaction.strategies.registry import Covers, register
+from turnmill_worker.compaction.strategies.rolling import (
+    SHARES,
+    beside_summary,
+    room_beside,
+    summary_budget,
+)
 
 _EVENT_TOKENS = 120
 """Two or three sentences."""
@@ -228,3 +237,6 @@ def _as_one(older: Sequence[_Entry], share: int, counter: Counter) -> _Entry:
 
 def _cost(event: SummaryEvent, counter: Counter) -> int:
     return counter.count_messages([{"role": "user", "content": event_text(event)}])
+
+
+register("iterations", Covers(iterations, "iterations"))

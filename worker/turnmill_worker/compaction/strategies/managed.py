@@ -14,15 +14,10 @@ from turnmill.contract.context import JsonMessage, Receipt, StoredContext
 from turnmill.contract.estimate import Counter
 from turnmill.contract.marks import author, is_memories
 from turnmill.contract.names import Seq
-from turnmill_worker.compaction.cut import Group, groups
-from turnmill_worker.compaction.plan import Plan, SummaryRequest, records_of
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
-from turnmill_worker.compaction.strategies.rolling import summary_budget
-from turnmill_worker.compaction.strategies.room_for_text import room_beside
-from turnmill_worker.compaction.tally import interactions
-
-__all__ = ["for_template", "managed", "runs"]
-
+from turnmill_worker.compaction.plan import Group, Plan, SummaryRequest, groups, records_of
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, interactions
+from turnmill_worker.compaction.strategies.registry import Covers, register
+from turnmill_worker.compaction.strategies.rolling import room_beside, summary_budget
 
 _LEAST_TOKENS = 32
 """A view shorter than this says nothing."""
@@ -139,3 +134,6 @@ def _said(run: Sequence[LoggedTurn], wanted: Callable[[JsonMessage], bool]) -> s
                     return content
                 return " ".join(p["text"] for p in content or () if isinstance(p.get("text"), str))
     return ""
+
+
+register("managed", Covers(managed, "managed"))

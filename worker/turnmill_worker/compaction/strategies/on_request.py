@@ -6,15 +6,19 @@ from dataclasses import replace
 
 from turnmill.contract.estimate import Counter
 from turnmill.contract.render import request_entry
-from turnmill_worker.compaction.cut import Group, groups
 from turnmill_worker.compaction.heard import heard_in
-from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text, records_of
+from turnmill_worker.compaction.plan import (
+    Group,
+    Plan,
+    SummaryRequest,
+    groups,
+    previous_text,
+    records_of,
+)
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.iterations import iterations
 from turnmill_worker.compaction.strategies.managed import for_template, runs
 from turnmill_worker.compaction.strategies.rolling import ledger_budget, summary_budget
-
-__all__ = ["force", "is_short"]
 
 _SHARE = 0.8
 """A forced summary has at most this share of the tokens it stands for: else it saves nothing."""

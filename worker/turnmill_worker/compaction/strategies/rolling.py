@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+from turnmill.contract.context import PinnedTurn, StoredContext
 from turnmill.contract.estimate import Counter, CountText
 from turnmill.contract.render import render_head, request_entry
-from turnmill_worker.compaction.cut import Group, choose_cut, groups
-from turnmill_worker.compaction.plan import Plan, SummaryRequest, previous_text, records_of
+from turnmill_worker.compaction.plan import (
+    Group,
+    Plan,
+    SummaryRequest,
+    choose_cut,
+    groups,
+    previous_text,
+    records_of,
+)
 from turnmill_worker.compaction.snapshot import Snapshot
+from turnmill_worker.compaction.strategies.registry import Covers, register
 
-__all__ = [
-    "SHARES",
-    "beside_summary",
-    "ledger_budget",
-    "rolling",
-    "rolling_budget",
-    "summary_budget",
-]
+_SLACK_TOKENS = 8
+"""A text may tokenize a little differently beside its frame than alone."""
+
+
+def room_beside(plan: Plan, frame: StoredContext, counter: Counter) -> int:
+    """Tokens left under the plan's goal beside the turns that stay, all pins, and this frame."""
+    snapshot = plan.snapshot
+    pins = [*snapshot.stored.pins]
+    for group in plan.covered:
+        if group.pinned:
+            pins += [PinnedTurn(seq=turn.seq, messages=turn.shown) for turn in group.turns]
+    head = render_head(frame.model_copy(update={"pins": tuple(pins)}))
+    kept = sum(turn.tokens for turn in snapshot.turns if turn.seq > plan.cut)
+    usage = snapshot.usage
+    fixed = usage.system + usage.pending + usage.REPLY + kept + counter.count_messages(head)
+    return snapshot.aim - fixed - _SLACK_TOKENS
+
 
 SHARES = (1.0, 0.5, 0.25, 0.125)
 """Shares of the summary's budget, tried in turn."""
@@ -26,7 +44,6 @@ _SHORT_SHARE = 0.25
 _LEAST_TOKENS = 32
 """A summary shorter than this says nothing."""
 
-_SLACK_TOKENS = 8
 """A text may tokenize a little differently beside its frame than alone."""
 
 
@@ -110,3 +127,6 @@ def _plan(snapshot: Snapshot, covered: tuple[Group, ...], budget_tokens: int) ->
         ),
         ledger_tokens=ledger_budget(snapshot, budget_tokens),
     )
+
+
+register("rolling", Covers(rolling, budget=rolling_budget))

@@ -10,12 +10,10 @@ from collections.abc import Sequence
 from turnmill.contract.context import Receipt
 from turnmill.contract.estimate import Counter
 from turnmill.contract.render import render_head
-from turnmill_worker.compaction.cut import Group, choose_cut, groups
-from turnmill_worker.compaction.plan import Plan, records_of
+from turnmill_worker.compaction.plan import Group, Plan, choose_cut, groups, records_of
 from turnmill_worker.compaction.snapshot import Snapshot
+from turnmill_worker.compaction.strategies.registry import Covers, register
 from turnmill_worker.compaction.strategies.rolling import ledger_budget, summary_budget
-
-__all__ = ["window", "window_budget"]
 
 _RECEIPT_TOKENS = 48
 
@@ -85,3 +83,6 @@ def _with_receipt(receipts: Sequence[Receipt], covered: Sequence[Group]) -> tupl
         }
     )
     return (*earlier, merged)
+
+
+register("window", Covers(window, budget=window_budget))

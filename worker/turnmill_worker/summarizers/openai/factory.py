@@ -10,18 +10,20 @@ from turnmill.contract.estimate import Counter
 from turnmill.contract.policy import Policy
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerFailed
-from turnmill_worker.import_lock import IMPORTING
-from turnmill_worker.ports.batches import AwaitedSummary, BatchEndpoint
-from turnmill_worker.ports.models import Gates, Summarizer, place_of
+from turnmill_worker.ports.protocols import (
+    AwaitedSummary,
+    BatchEndpoint,
+    Gates,
+    Summarizer,
+    place_of,
+)
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.settings import Settings
 from turnmill_worker.spending import NOTHING, Spent
-from turnmill_worker.summarizers.factory_protocol import SummarizerFactory
+from turnmill_worker.summarizers.registry import IMPORTING, SummarizerFactory
 
 if TYPE_CHECKING:
-    from turnmill_worker.summarizers.openai.connected import Connected
-
-__all__ = ["OpenAiFactory"]
+    from turnmill_worker.summarizers.openai.summarizer import Connected
 
 
 class OpenAiFactory(SummarizerFactory):
@@ -63,7 +65,7 @@ class OpenAiFactory(SummarizerFactory):
         """
         with IMPORTING:
             if self._connected is None:
-                from turnmill_worker.summarizers.openai.connected import Connected  # noqa: PLC0415
+                from turnmill_worker.summarizers.openai.summarizer import Connected  # noqa: PLC0415
 
                 self._connected = Connected(self.settings, self.gates)
             return self._connected

@@ -17,9 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from turnmill_worker.errors import SummarizerMisconfigured
 from turnmill_worker.spending import Spent
-from turnmill_worker.summarizers.openai.answers import Answer
-
-__all__ = ["Price", "Prices", "load_prices"]
+from turnmill_worker.summarizers.openai.endpoint import Answer
 
 _DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8})$")
 _MILLION = 1e6

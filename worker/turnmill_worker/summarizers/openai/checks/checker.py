@@ -7,9 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from turnmill_worker.summarizers.openai.answers import Answer
-from turnmill_worker.summarizers.openai.checks.demand_lines import attributed, constraints, goals
-from turnmill_worker.summarizers.openai.checks.invented_demands import LEAST_GOAL_SUPPORT, Said
+from turnmill_worker.summarizers.openai.checks.demands import (
+    LEAST_GOAL_SUPPORT,
+    Said,
+    attributed,
+    constraints,
+    goals,
+)
 from turnmill_worker.summarizers.openai.checks.language import Spoken
 from turnmill_worker.summarizers.openai.checks.section_parser import (
     SECTIONS,
@@ -20,8 +24,7 @@ from turnmill_worker.summarizers.openai.checks.section_parser import (
     rendered,
     unwrapped,
 )
-
-__all__ = ["Accepted", "Checker", "Fault", "Kind", "seqs_in"]
+from turnmill_worker.summarizers.openai.endpoint import Answer
 
 Kind = Literal[
     "refused",

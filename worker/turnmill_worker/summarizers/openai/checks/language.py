@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["Spoken", "languages", "script_of"]
-
 _SCRIPTS: Final = (  # beside ASCII
     ("latin", re.compile(r"[À-ɏḀ-ỿ]")),
     ("greek", re.compile(r"[Ͱ-Ͽἀ-῿]")),

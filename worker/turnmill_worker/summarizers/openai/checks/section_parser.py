@@ -7,18 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = [
-    "CONSTRAINTS",
-    "GOAL",
-    "SECTIONS",
-    "WHERE",
-    "Parsed",
-    "lines_of",
-    "parse",
-    "rendered",
-    "unwrapped",
-]
-
 CONSTRAINTS: Final = "Constraints"
 GOAL: Final = "Goal"
 WHERE: Final = "Where to look"

@@ -1,1 +1,0 @@
-"""Grounding: finds the memories of a namespace that help with a question."""
