@@ -22,7 +22,7 @@ from turnmill_worker.compaction.strategies.iterations import event_tokens
 from turnmill_worker.compaction.with_digest import digest_of
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.ports.models import Summarizer
-from turnmill_worker.reading.digest import Known
+from turnmill_worker.reading.known import Known
 
 __all__ = ["BASELINES", "METHODS", "MeteredSummarizer", "Method", "Portions", "method", "portions"]
 

@@ -23,7 +23,8 @@ from turnmill.contract.rules import Rule
 from turnmill.contract.stored_policy import policy_body
 from turnmill.contract.turns import encode_turn
 from turnmill.requests import ask
-from turnmill_worker.reading.digest import Digest, Known
+from turnmill_worker.reading.digest import Digest
+from turnmill_worker.reading.known import Known
 from turnmill_worker.reading.passages import Passage, Reading
 from turnmill_worker.reading.readings import Readings
 from turnmill_worker.reading.said import Said

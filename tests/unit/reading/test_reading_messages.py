@@ -8,7 +8,7 @@ import time
 import pytest
 
 from turnmill_worker.reading.passages import Reading, read, sentences
-from turnmill_worker.reading.words import concepts
+from turnmill_worker.reading.words import Packed, Packing, concepts
 
 
 def count(text: str) -> int:
@@ -57,7 +57,10 @@ def test_a_reading_is_the_same_once_stored_and_restored() -> None:
     content = json.dumps({"id": "A-17", "items": [{"id": "B-1", "n": 2}, {"id": "B-2", "n": 3}]})
     found = read(3, {"role": "tool", "content": content}, count)._replace(cells=())
 
-    assert Reading.from_json(json.loads(json.dumps(found.to_json()))) == found
+    ids = Packing()
+    stored = json.loads(json.dumps(found.stored(ids)))
+
+    assert Reading.restored(stored, Packed(ids.text())) == found
 
 
 def test_every_value_of_a_nested_record_stands_with_its_owner() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.effort import assert_linear
-from turnmill_worker.reading.digest import NOTHING_KNOWN, Digest
+from turnmill_worker.reading.digest import Digest
+from turnmill_worker.reading.known import NOTHING_KNOWN
 from turnmill_worker.reading.readings import Readings
 from turnmill_worker.reading.score import kept, lines_of, stale
 
@@ -85,7 +86,7 @@ def test_values_without_their_records_keep_no_record() -> None:
 def test_what_was_spoken_of_last_is_measured_apart() -> None:
     found = digest(TALK)
     one, *others = found.units
-    about = one.ids.difference(*(each.ids for each in others))
+    about = set(one.ids).difference(*(each.ids for each in others))
     first, rest = found.text(100_000).split("\n", 1)
 
     with_it = kept(found.units, lines_of([first]), found.worths, about)

@@ -40,7 +40,7 @@ class Heard:
         """Listens to what users say; what others say is read when a turn is to be covered."""
         self._snapshot = snapshot = snapshot.before
         self._counter = counter
-        self._readings = Readings(counter.count)
+        self._readings = Readings(counter.count, counter.basis)
         self._said = Said(snapshot.known.said)
         self._begins = snapshot.stored.watermark == 0
         self._before = dict(_lasts(snapshot.turns))

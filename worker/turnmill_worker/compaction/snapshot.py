@@ -11,7 +11,7 @@ from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Limits, Policy
 from turnmill.contract.rules import UNMARKED, Mark
 from turnmill_worker.compaction.tally import Tally, exceeded, images, interactions
-from turnmill_worker.reading.digest import NOTHING_KNOWN, Known
+from turnmill_worker.reading.known import NOTHING_KNOWN, Known
 from turnmill_worker.spending import NOT_TRIED, Tried
 
 __all__ = ["LoggedTurn", "Snapshot"]

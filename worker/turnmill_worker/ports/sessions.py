@@ -22,7 +22,7 @@ from turnmill_worker.ports.values import (
     SessionRef,
     Uncounted,
 )
-from turnmill_worker.reading.digest import Known
+from turnmill_worker.reading.known import Known
 from turnmill_worker.spending import Spent
 
 __all__ = ["BatchLeft", "Claim", "Lease", "Refusal", "Sessions", "States"]

@@ -13,14 +13,22 @@ from turnmill_worker.reading.passages import Reading, read
 __all__ = ["Readings", "of_older_pool", "of_summary"]
 
 _LINE = re.compile(r"(\d{1,12}) (user|assistant|tool|system|[\w.-]{1,64}): (.*)")
+_PLAIN: Final = {"role", "content"}
+_MOST, _MOST_CHARS = 1024, 1500
+"""Users' messages that a process remembers as it read them, and their characters."""
+
+_LATELY: Final[dict[tuple[str, int, bool, str], Reading]] = {}
+"""Compaction after compaction listens to them, as long as they stay as they are."""
+
 _QUESTION_MARKS: Final = ("?", "？", "؟")
 
 
 class Readings:
     """What messages say; whoever asks for a message again gets what was read the first time."""
 
-    def __init__(self, count: Callable[[str], int]) -> None:
-        self.count = count
+    def __init__(self, count: Callable[[str], int], basis: str = "") -> None:
+        """``basis``: of what counts; what it is known of is remembered from job to job."""
+        self.count, self._basis = count, basis
         self._known: dict[tuple[int, int], Reading] = {}
 
     def of_turn(
@@ -40,7 +48,20 @@ class Readings:
             role = author(message)
             said = message if role == message.get("role") else {**message, "role": role}
             answers = before is not None and text_in(before).rstrip().endswith(_QUESTION_MARKS)
-            found = self._known[seq, at] = read(seq, said, self.count, answers=answers)
+            found = self._known[seq, at] = self._read(seq, said, answers=answers)
+        return found
+
+    def _read(self, seq: int, said: JsonMessage, *, answers: bool) -> Reading:
+        content = said.get("content")
+        lasts = self._basis and said.keys() == _PLAIN and said["role"] == "user"
+        if not lasts or not isinstance(content, str) or len(content) > _MOST_CHARS:
+            return read(seq, said, self.count, answers=answers)
+        key = (self._basis, seq, answers, content)
+        found = _LATELY.get(key)
+        if found is None:
+            if len(_LATELY) >= _MOST:
+                _LATELY.clear()
+            found = _LATELY[key] = read(seq, said, self.count, answers=answers)
         return found
 
 

@@ -8,7 +8,7 @@ a bare list of numbers keeps no record.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from turnmill_worker.reading.passages import Reading, sentences
@@ -33,11 +33,11 @@ class Unit(NamedTuple):
     """What is kept or lost: a sentence, or the fields of one record.
 
     Attributes:
-        ids: what it says, without words that say nothing.
+        ids: what it says.
         worth: of all that together.
     """
 
-    ids: frozenset[int]
+    ids: Collection[int]
     worth: float
 
 
@@ -55,24 +55,21 @@ class Kept(NamedTuple):
 
 def units_of(readings: Iterable[Reading], worths: Mapping[int, float]) -> list[Unit]:
     """What readings say, record by record and sentence by sentence."""
-    found = []
+    said: list[Collection[int]] = []
     for reading in readings:
-        records: dict[int, set[int]] = defaultdict(set)
-        said = []
+        records: dict[int, set[int]] = {}
         for passage in reading.passages:
             if passage.field:
-                own = records[passage.group]
+                own = records.get(passage.group)
+                if own is None:
+                    own = records[passage.group] = set(reading.labels[passage.group][2])
                 own.update(passage.ids)
-                own.update(reading.labels[passage.group][2])
             else:
                 said.append(passage.ids)
-        found += [_unit(ids, worths) for ids in (*said, *records.values())]
-    return [unit for unit in found if unit.worth > 0]
-
-
-def _unit(ids: Iterable[int], worths: Mapping[int, float]) -> Unit:
-    own = frozenset([each for each in ids if each & KIND != PLAIN])
-    return Unit(own, sum([worths.get(each, 0.0) for each in own]))
+        said += records.values()
+    # Words that say nothing are worth nothing.
+    units = [Unit(ids, sum(map(worths.__getitem__, ids))) for ids in said]
+    return [unit for unit in units if unit.worth > 0]
 
 
 def lines_of(texts: Iterable[str]) -> list[frozenset[int]]:

@@ -54,7 +54,7 @@ VALUE = re.compile(r"[#$€£]?\w*\d(?:[\w.,:/+-]*\w)?[%€£$]?")
 class Wanted:
     """What the user asked for, to weigh columns and lines by."""
 
-    def __init__(self, sentences: Iterable[tuple[str, ...]], spoken: Collection[int]) -> None:
+    def __init__(self, sentences: Iterable[str], spoken: Collection[int]) -> None:
         """What these sentences of the user ask for; ``spoken``: identifiers that anybody said."""
         self.sentences = [_forms(own) for own in sentences]
         self.words: set[str | int] = set().union(*self.sentences)
@@ -193,8 +193,9 @@ def letters(text: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=_CELLS)
-def _forms(words: tuple[str, ...]) -> frozenset[str | int]:
+def _forms(text: str) -> frozenset[str | int]:
     """Words as they stand, their stems, and the pairs of those that no spaces part."""
+    words = dict.fromkeys(WORDS.findall(text.lower()))
     found: set[str | int] = {*words, *map(KNOWN.word, words)}
     for word in words:
         if UNSPACED.search(word):

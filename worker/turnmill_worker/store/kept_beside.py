@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 from turnmill.contract.codec import decode_json, encode_json
-from turnmill.contract.formats import FIRST, is_newer, refuse_newer, stamp, unreadable
-from turnmill_worker.reading.digest import Known
+from turnmill.contract.formats import is_newer, refuse_newer, stamp, unreadable
+from turnmill_worker.reading.known import FORMAT, Known
 
 __all__ = ["decoded", "encoded"]
 
 
 def encoded(known: Known) -> bytes:
     """As one value; ``b""`` for nothing."""
-    return b"" if known == Known() else encode_json({**known.stored(), **stamp(FIRST)})
+    return b"" if known == Known() else encode_json({**known.stored(), **stamp(FORMAT)})
 
 
 def decoded(body: bytes | None, watermark: int) -> Known:
@@ -29,7 +30,7 @@ def decoded(body: bytes | None, watermark: int) -> Known:
         # A list was written before there was a pool.
         known = Known.restored(found) if isinstance(found, dict) and found else Known()
         return known.up_to(watermark)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        if is_newer(found):
+    except (AttributeError, LookupError, TypeError, ValueError, struct.error):
+        if is_newer(found, than=FORMAT):
             raise unreadable(found, "stored facts", "") from None
         return Known()

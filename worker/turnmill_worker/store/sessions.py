@@ -30,7 +30,7 @@ from turnmill_worker.ports.values import (
     SessionRef,
     Uncounted,
 )
-from turnmill_worker.reading.digest import Known
+from turnmill_worker.reading.known import Known
 from turnmill_worker.store.kept_beside import encoded
 from turnmill_worker.store.leases import RedisLease
 from turnmill_worker.store.listed_names import sessions_named
