@@ -137,9 +137,10 @@ class Beside:
         if not shared - {0} and self.sorts.isdisjoint(self.has.values()):
             return set()
         counts = self._counts()
-        counted = (" ".join(f"{name} {counts[name]}" for name in names) for names in _COUNTED)
+        found = {_counted(names, *map(counts.__getitem__, names)) for names in _COUNTED}
         sorts = (f"sort {self.has[value]} {counts['few']}" for value in self.fresh)
-        return {crc32(each.encode()) & MASK for each in (*counted, *sorts, *self._marked())}
+        found.update(crc32(each.encode()) & MASK for each in (*sorts, *self._marked()))
+        return found
 
     def _counts(self) -> dict[str, object]:
         about, usual = self.known & self.said, common()
@@ -199,9 +200,16 @@ class Beside:
         )
 
 
+@lru_cache(maxsize=4096)
+def _counted(names: tuple[str, ...], *values: object) -> int:
+    """The bucket of counts that stand together."""
+    told = " ".join(f"{name} {value}" for name, value in zip(names, values, strict=True))
+    return crc32(told.encode()) & MASK
+
+
 _LEFT, _RIGHT = Word._fields.index("left"), Word._fields.index("right")
 # fmt: off
-_COUNTED: Final = tuple(names.split() for names in (
+_COUNTED: Final = tuple(tuple(names.split()) for names in (
     "about", "rare", "covered", "fits", "covered fits", "slot", "slot few", "slot rare",
     "slot covered", "kept", "kept slot", "odd", "odd slot", "akin", "akin few", "left",
     "left more", "had has", "contrasts", "contrasts slot",

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from turnmill.contract.authors import author, is_memories, text_in
+from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill_worker.reading.passages import Reading, read
 
 __all__ = ["Readings", "of_older_pool", "of_summary"]
 
 _LINE = re.compile(r"(\d{1,12}) (user|assistant|tool|system|[\w.-]{1,64}): (.*)")
-_PLAIN: Final = {"role", "content"}
-_MOST, _MOST_CHARS = 1024, 1500
-"""Users' messages that a process remembers as it read them, and their characters."""
+_MOST, _MOST_BYTES = 2_048, 2_048
+"""Messages that a process remembers as it read them, and their bytes."""
 
-_LATELY: Final[dict[tuple[str, int, bool, str], Reading]] = {}
-"""Compaction after compaction listens to them, as long as they stay as they are."""
+_LATELY: Final[dict[tuple[str, int, bool, bytes], Reading]] = {}
+"""Messages that stayed as they are: the next compaction listens to them again, or covers them."""
 
 _QUESTION_MARKS: Final = ("?", "？", "؟")
 
@@ -32,36 +32,42 @@ class Readings:
         self._known: dict[tuple[int, int], Reading] = {}
 
     def of_turn(
-        self, seq: int, messages: Sequence[JsonMessage], before: JsonMessage | None = None
+        self,
+        seq: int,
+        messages: Sequence[JsonMessage],
+        before: JsonMessage | None = None,
+        *,
+        stays: bool = False,
     ) -> list[Reading]:
-        """Readings of a turn's messages, without memories; ``before``: the message before it."""
+        """Readings of a turn's messages, without memories.
+
+        ``before``: the message before it; ``stays``: the turn may be asked for in a later job.
+        """
         found = []
         for at, message in enumerate(messages):
             if not is_memories(message):
-                found.append(self._of(seq, at, message, before))
+                reading = self._known.get((seq, at))
+                if reading is None:
+                    reading = self._known[seq, at] = self._read(seq, message, before, stays=stays)
+                found.append(reading)
             before = message
         return found
 
-    def _of(self, seq: int, at: int, message: JsonMessage, before: JsonMessage | None) -> Reading:
-        found = self._known.get((seq, at))
+    def _read(
+        self, seq: int, message: JsonMessage, before: JsonMessage | None, *, stays: bool
+    ) -> Reading:
+        role = author(message)
+        said = message if role == message.get("role") else {**message, "role": role}
+        answers = before is not None and text_in(before).rstrip().endswith(_QUESTION_MARKS)
+        written = encode_json(said) if self._basis else b""
+        key = (self._basis, seq, answers, written)
+        found = _LATELY.get(key) if written else None
         if found is None:
-            role = author(message)
-            said = message if role == message.get("role") else {**message, "role": role}
-            answers = before is not None and text_in(before).rstrip().endswith(_QUESTION_MARKS)
-            found = self._known[seq, at] = self._read(seq, said, answers=answers)
-        return found
-
-    def _read(self, seq: int, said: JsonMessage, *, answers: bool) -> Reading:
-        content = said.get("content")
-        lasts = self._basis and said.keys() == _PLAIN and said["role"] == "user"
-        if not lasts or not isinstance(content, str) or len(content) > _MOST_CHARS:
-            return read(seq, said, self.count, answers=answers)
-        key = (self._basis, seq, answers, content)
-        found = _LATELY.get(key)
-        if found is None:
-            if len(_LATELY) >= _MOST:
-                _LATELY.clear()
-            found = _LATELY[key] = read(seq, said, self.count, answers=answers)
+            found = read(seq, said, self.count, answers=answers)
+            if stays and 0 < len(written) <= _MOST_BYTES:
+                if len(_LATELY) >= _MOST:
+                    _LATELY.clear()
+                _LATELY[key] = found
         return found
 
 

@@ -91,8 +91,9 @@ def kept(
             by_id[number].append(at)
     total = still = spoken = spoken_still = 0.0
     about = frozenset(now)
+    said = {number: worth for number in by_id if (worth := worths.get(number))}
     for unit in _weightiest(units):
-        share = _share(unit, lines, by_id, worths)
+        share = _share(unit, lines, by_id, said)
         total += unit.worth
         still += unit.worth * share
         if not about.isdisjoint(unit.ids):
@@ -120,14 +121,16 @@ def _share(
     unit: Unit,
     lines: Sequence[frozenset[int]],
     by_id: Mapping[int, Sequence[int]],
-    worths: Mapping[int, float],
+    said: Mapping[int, float],
 ) -> float:
-    stated = [(worths.get(each, 0.0), each) for each in unit.ids if each in by_id]
+    """The share of a unit that one line has; ``said``: what the words of all lines are worth."""
+    stated = [(said[each], each) for each in unit.ids if each in said]
     stated.sort(reverse=True)
+    most = sum([worth for worth, _ in stated])
     best, seen = 0.0, set()
     for _, each in stated[:_LOOKED_UP]:
         for at in by_id[each][:_LINES]:
-            if at not in seen:
+            if at not in seen and best < most:
                 seen.add(at)
                 line = lines[at]
                 best = max(best, sum([worth for worth, own in stated if own in line]))
