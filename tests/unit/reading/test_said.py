@@ -9,7 +9,7 @@ from turnmill.contract.policy import Policy
 from turnmill.contract.render import rules_message
 from turnmill.contract.rules import UNMARKED, Mark, Rule
 from turnmill_worker.reading.readings import Readings
-from turnmill_worker.reading.said import Said, marked, restored, rules_room, stored
+from turnmill_worker.reading.said import Said, is_shown, marked, restored, rules_room, stored
 
 RULE = "Always answer in German."
 OTHER = "I'm allergic to peanuts."
@@ -111,6 +111,17 @@ def test_a_turn_that_instructs_is_one_rule_as_a_whole() -> None:
     assert [(rule.id, rule.text) for rule in said.standing((), 9)] == [
         ("4", "Sundays are sacred. The cat comes first.")
     ]
+
+
+def test_a_rule_of_several_lines_is_seen_in_the_turn_that_stays() -> None:
+    text = "Sundays are sacred.\n\n  The cat comes first."
+    said = Said()
+    hear(said, 4, text, Mark(instructs=True))
+
+    (rule,) = said.standing((), 9)
+
+    assert is_shown(rule, [user(f"Mind you:\n{text}")])
+    assert not is_shown(rule, [user("The cat comes first.")])
 
 
 def test_rules_take_their_room_and_those_in_force_come_first() -> None:

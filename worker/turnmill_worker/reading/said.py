@@ -285,7 +285,8 @@ def rules_room(limits: Limits) -> int:
 
 def is_shown(rule: Rule, messages: Iterable[JsonMessage]) -> bool:
     """Whether the rule stands in what these messages show of its turn."""
-    return any(rule.text in " ".join(text_in(message).split()) for message in messages)
+    text = " ".join(rule.text.split())
+    return any(text in " ".join(text_in(message).split()) for message in messages)
 
 
 def marked(text: str, changed: Mapping[str, int]) -> str:
