@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from turnmill_worker.reading.passages import Reading, sentences
@@ -74,8 +75,13 @@ def units_of(readings: Iterable[Reading], worths: Mapping[int, float]) -> list[U
 
 def lines_of(texts: Iterable[str]) -> list[frozenset[int]]:
     """What each line of some texts says."""
-    lines = (line for text in texts for line in text.split("\n") if line.strip())
-    return [frozenset(concepts(line, prose=False)) for line in lines]
+    return [_said_in(line) for text in texts for line in text.split("\n") if line.strip()]
+
+
+@lru_cache(maxsize=2048)
+def _said_in(line: str) -> frozenset[int]:
+    """What a line says: most lines of a context stand in the next one, too."""
+    return frozenset(concepts(line, prose=False))
 
 
 def kept(
@@ -143,24 +149,40 @@ def stale(text: str, past: Mapping[str, str]) -> int:
     ``past``: sentences that hold no more, each with the one that changed it. A sentence states one
     of them if it says at least half of what both are about, the old value, and not the new one.
     """
-    if not past:
-        return 0
+    changed = [_Changed.of(older, newer) for older, newer in past.items()]
+    old: frozenset[int] = frozenset().union(*[each.old for each in changed])
     said = [
         frozenset(concepts(sentence, prose=False))
         for line in text.split("\n")
-        if "(changed in turn" not in line
+        if "(changed in turn" not in line and not old.isdisjoint(_said_in(line))
         for sentence in sentences(line)
     ]
-    found = 0
-    for older, newer in past.items():
-        before, after = (frozenset(concepts(each, prose=False)) for each in (older, newer))
-        old = {each for each in before - after if each & KIND in IDENTIFIERS}
-        new = after - before
-        about = {each for each in before & after if each & KIND not in {*IDENTIFIERS, PLAIN}}
-        found += sum(
-            not old.isdisjoint(ids)
-            and new.isdisjoint(ids)
-            and len(about & ids) >= max(_ABOUT, len(about) / 2)
-            for ids in said
+    return sum(each.stands_in(ids) for each in changed for ids in said)
+
+
+class _Changed(NamedTuple):
+    """What a sentence said that was changed, what stands in its place, and what both are about."""
+
+    old: frozenset[int]
+    new: frozenset[int]
+    about: frozenset[int]
+
+    @classmethod
+    def of(cls, older: str, newer: str) -> _Changed:
+        before, after = _said_in(older), _said_in(newer)
+        return cls(
+            frozenset([each for each in before - after if each & KIND in IDENTIFIERS]),
+            after - before,
+            frozenset([each for each in before & after if each & KIND not in _NO_SUBJECT]),
         )
-    return found
+
+    def stands_in(self, ids: frozenset[int]) -> bool:
+        """Whether a sentence states it as current."""
+        return (
+            not self.old.isdisjoint(ids)
+            and self.new.isdisjoint(ids)
+            and len(self.about & ids) >= max(_ABOUT, len(self.about) / 2)
+        )
+
+
+_NO_SUBJECT: Final = frozenset({*IDENTIFIERS, PLAIN})

@@ -21,7 +21,7 @@ from turnmill_worker.reading.wanted import (
     letters,
     values_of,
 )
-from turnmill_worker.reading.words import CODE, UNSPACED, concepts, kind_of
+from turnmill_worker.reading.words import CODE, UNSPACED, kind_of
 
 LEAST: Final = 8
 """Things that have to be told apart before calls are shown as a table."""
@@ -169,9 +169,7 @@ def _key(records: Sequence[Record], path: str, asks: Wanted) -> str:
         passed = name[:1] == PASSED
         score = 2.0 * (len(kinds) >= 0.9 * len(values)) + 1.0 * (passed != bool(path))
         score += sum(map(_tells, short)) / len(short)
-        score += sum(
-            any(each in asks.spoken for each in concepts(own, prose=False)) for own in short
-        ) / len(short)
+        score += sum(not asks.spoken.isdisjoint(values_of(own)) for own in short) / len(short)
         if score > best + 1e-9:
             best, found = score, name
     return found

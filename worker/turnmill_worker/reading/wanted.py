@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Final
 
@@ -55,7 +56,7 @@ VALUE = re.compile(r"[#$€£]?\w*\d(?:[\w.,:/+-]*\w)?[%€£$]?")
 class Wanted:
     """What the user asked for, to weigh columns and lines by."""
 
-    def __init__(self, sentences: Iterable[str], spoken: Collection[int]) -> None:
+    def __init__(self, sentences: Iterable[str], spoken: AbstractSet[int]) -> None:
         """What these sentences of the user ask for; ``spoken``: identifiers that anybody said."""
         self.sentences = [_forms(own) for own in sentences]
         self.words: set[str | int] = set().union(*self.sentences)
