@@ -26,7 +26,6 @@ from turnmill_worker.reading.things import (
     Told,
     add_said,
     add_things,
-    is_counted,
     is_detail,
     is_listed,
     is_work,
@@ -56,7 +55,10 @@ RARELY: Final = 0.25
 
 WHOLE, SHARE, LISTED = 0.95, 0.6, 0.25
 """Of a budget, what all rows may take with columns that are needed, and with others; and what the
-entries of lists may that nobody goes through."""
+entries of lists may of which no column was asked for by its name."""
+
+BY_NAME: Final = 0.9
+"""Worth of a column that the user asked for by its name."""
 
 LONGEST: Final = 240
 SENTENCES: Final = 8
@@ -323,7 +325,7 @@ class Tables:
             if not rows:
                 continue
             share = WHOLE if choice.best[name] >= NEEDED else SHARE
-            share = LISTED if is_listed(rows) and not is_counted(rows) else share
+            share = LISTED if is_listed(rows) and choice.best[name] < BY_NAME else share
             own = self._rendered(name, rows, shown, min(room, share * budget))
             room -= sum(each.tokens for each in own.passages) + own.opening
             readings.append(own)

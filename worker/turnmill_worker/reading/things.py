@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from turnmill_worker.reading.wanted import (
@@ -249,25 +248,6 @@ def is_work(rows: Sequence[Thing], asks: Wanted) -> bool:
 def is_listed(rows: Sequence[Thing]) -> bool:
     """Whether all of them are only entries of lists."""
     return all(LIST in tool for own in rows for tool in own.newest)
-
-
-def is_counted(rows: Sequence[Thing]) -> bool:
-    """Whether the calls that list things go on by one: pages, batches, days."""
-    calls = {id(record.passed): record for own in rows for record, _ in own.newest.values()}
-    passed = [record.passed for record in sorted(calls.values(), key=lambda own: own.seq)]
-    ones = 0
-    for before, after in pairwise(passed):
-        for name, value in after.items():
-            old, new = _NUMBER.findall(before.get(name, "")), _NUMBER.findall(value)
-            if len(old) == len(new) and any(
-                int(b) - int(a) == 1 for a, b in zip(old, new, strict=True)
-            ):
-                ones += 1
-                break
-    return 2 * ones >= len(passed) - 1 > 0
-
-
-_NUMBER = re.compile(r"\d{1,9}")
 
 
 def _again(before: Record, now: Record, tool: str) -> bool:
