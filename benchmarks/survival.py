@@ -53,7 +53,7 @@ from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.strategies.iterations import event_tokens
 from turnmill_worker.compaction.with_digest import digest_of
 from turnmill_worker.errors import SummaryRejected
-from turnmill_worker.reading.digest import Known
+from turnmill_worker.reading.known import Known
 from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.tokens import counter_for
 

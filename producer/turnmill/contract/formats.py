@@ -78,9 +78,9 @@ def as_corrupt() -> Iterator[None]:
         raise CorruptContext(f"stored session: not what turnmill writes ({kind})") from None
 
 
-def is_newer(fields: object) -> bool:
+def is_newer(fields: object, than: str = FORMAT) -> bool:
     """Whether a newer version wrote them, in a format that this one can read or not."""
-    return _named(fields, "stored data") > _parsed(FORMAT)
+    return _named(fields, "stored data") > _parsed(than)
 
 
 def unreadable(fields: object, what: str, why: str) -> TurnmillError:

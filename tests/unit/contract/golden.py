@@ -22,7 +22,8 @@ from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import policy_body
 from turnmill.contract.rules import Rule
 from turnmill.contract.turns import encode_turn
-from turnmill_worker.reading.digest import Digest, Known
+from turnmill_worker.reading.digest import Digest
+from turnmill_worker.reading.known import Known
 from turnmill_worker.reading.passages import Passage, Reading
 from turnmill_worker.reading.readings import Readings
 from turnmill_worker.reading.said import Said

@@ -21,10 +21,12 @@ from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.log_entry import LogEntry
 from turnmill.contract.policy import policy_body, stored_policy
 from turnmill_worker.ports.protocols import AwaitedSummary
+from turnmill_worker.reading.known import FORMAT as FACTS
 from turnmill_worker.store.sessions import decoded_known
 
 RULE = {"seq": 3, "text": "Never ship on Sundays.", "weight": 4}
 NEXT = f"{FORMAT.partition('.')[0]}.{int(FORMAT.partition('.')[2]) + 1}"
+NEXT_FACTS = f"{FACTS.partition('.')[0]}.{int(FACTS.partition('.')[2]) + 1}"
 MAJOR = f"{int(FORMAT.partition('.')[0]) + 1}.0"
 RECORD = {
     "session": "s",
@@ -82,7 +84,7 @@ def test_a_field_that_a_newer_minor_uses_otherwise_is_no_damage() -> None:
     with pytest.raises(CorruptContext):
         StoredContext.parse(body(watermark="9", summary=[]))
     with pytest.raises(NewerFormat):
-        decoded_known(body(readings=[{"kind": 1}], format=NEXT), 9)
+        decoded_known(body(readings=[{"kind": 1}], format=NEXT_FACTS), 9)
 
 
 def test_a_stored_policy_is_followed_as_far_as_it_is_known() -> None:
@@ -92,7 +94,7 @@ def test_a_stored_policy_is_followed_as_far_as_it_is_known() -> None:
 
     policy = stored_policy(body(**newer))
 
-    assert policy == Policy(max_tokens=4000, strategies=("rolling",))
+    assert policy == Policy(max_tokens=4000, strategies=("dream", "rolling"))
 
 
 def test_what_a_person_writes_is_read_strictly() -> None:

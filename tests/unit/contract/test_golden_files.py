@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.unit.contract.golden import FOLDER, OLDER, golden
 from turnmill import StoredContext
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.policy import policy_body, stored_policy
-from turnmill_worker.reading.digest import Digest, Known
+from turnmill_worker.reading.digest import Digest
+from turnmill_worker.reading.known import Known
 from turnmill_worker.store.sessions import decoded_known, encoded_known
 
 HOW = "python -m tests.unit.contract.golden writes them anew: raise the format, tell CHANGELOG.md"
@@ -41,3 +44,11 @@ def test_what_was_kept_before_there_were_readings_is_chosen_from() -> None:
     assert Digest(known, (), len, through=1).text(200) == "1 anna: box a=1 b=2"
     assert decoded_known(written, watermark=0).older == ()
     assert decoded_known(b'[{"kind": "id", "text": "4711"}]', watermark=1) == Known()
+
+
+def test_what_was_kept_with_its_numbers_in_digits_is_read_whole() -> None:
+    written = (OLDER / "facts-1.0.json").read_bytes()
+
+    again = json.loads(encoded_known(decoded_known(written, watermark=2)))
+
+    assert again == json.loads((FOLDER / "facts.json").read_bytes())

@@ -25,7 +25,7 @@ from turnmill.contract.models import known_models
         ({"max_tokens": 100}, "max_tokens: .*512"),
         ({"soft_ratio": 1.5}, "soft_ratio: .*1"),
         ({"strategies": ()}, "strategies: .*at least 1"),
-        ({"strategies": ("magic",)}, r"strategies.*'rolling' or 'window'"),
+        ({"strategies": ("black magic",)}, r"strategies.*should match pattern"),
         ({"strategies": "window"}, "strategies: must be a list"),
         ({"max_tokenz": 9000}, "no field 'max_tokenz'; did you mean max_tokens"),
         ({"model": "gpt-4o"}, "model='gpt-4o' needs summarizer='openai', not 'extractive'"),

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.strategies import GivenTurn, conversations
-from turnmill_worker.reading.digest import NOTHING_KNOWN, Digest, Known
+from turnmill_worker.reading.digest import Digest
+from turnmill_worker.reading.known import NOTHING_KNOWN, Known
 from turnmill_worker.reading.passages import Reading
 from turnmill_worker.reading.readings import Readings
 from turnmill_worker.reading.said import Said

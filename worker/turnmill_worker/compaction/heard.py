@@ -37,7 +37,7 @@ class Heard:
         """Listens to what users say; what others say is read when a turn is to be covered."""
         self._snapshot = snapshot = snapshot.before
         self._counter = counter
-        self._readings = Readings(counter.count)
+        self._readings = Readings(counter.count, counter.basis)
         self._said = Said(snapshot.known.said)
         self._begins = snapshot.stored.watermark == 0
         self._before = dict(_lasts(snapshot.turns))
@@ -129,7 +129,7 @@ class Heard:
         )
         if digest.has_lists:
             later = [turn for turn in self._snapshot.turns if turn.seq > through]
-            digest.see_later(each for turn in later for each in self._of(turn))
+            digest.see_later(each for turn in later for each in self._of(turn, stays=True))
         return digest
 
     @property
@@ -154,10 +154,12 @@ class Heard:
         return [*self._turns, *(Asked(seq, messages, ()) for seq, messages in pending)]
 
     def _of_user(self, turn: LoggedTurn) -> list[Reading]:
-        return self._of(turn) if any(author(m) == "user" for m in turn.original) else []
+        spoken = any(author(message) == "user" for message in turn.original)
+        return self._of(turn, stays=True) if spoken else []
 
-    def _of(self, turn: LoggedTurn) -> list[Reading]:
-        return self._readings.of_turn(turn.seq, turn.original, self._before.get(turn.seq))
+    def _of(self, turn: LoggedTurn, *, stays: bool = False) -> list[Reading]:
+        before = self._before.get(turn.seq)
+        return self._readings.of_turn(turn.seq, turn.original, before, stays=stays)
 
 
 def heard_in(snapshot: Snapshot, counter: Counter) -> Heard:

@@ -12,7 +12,7 @@ from turnmill.contract.marks import is_memories
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Policy
 from turnmill.contract.rules import UNMARKED, Mark
-from turnmill_worker.reading.digest import NOTHING_KNOWN, Known
+from turnmill_worker.reading.known import NOTHING_KNOWN, Known
 from turnmill_worker.spending import NOT_TRIED, Tried
 
 INTERACTIONS: Final = "interactions"

@@ -12,7 +12,8 @@ from turnmill_worker.compaction.heard import heard_in
 from turnmill_worker.compaction.plan import Plan, SummaryRequest
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.rolling import summary_budget
-from turnmill_worker.reading.digest import Digest, Known
+from turnmill_worker.reading.digest import Digest
+from turnmill_worker.reading.known import Known
 from turnmill_worker.reading.passages import Reading
 from turnmill_worker.reading.readings import Readings, of_summary
 from turnmill_worker.reading.said import Said
@@ -54,7 +55,7 @@ def digest_of(request: SummaryRequest, counter: Counter, known: Known | None = N
     """What a request's text is chosen from: its own digest, or its records and the text before."""
     if request.digest is not None:
         return request.digest
-    readings = Readings(counter.count)
+    readings = Readings(counter.count, counter.basis)
     if known is None:
         known = Known(readings=tuple(of_summary(request.previous, counter.count)))
     covered: list[Reading] = []

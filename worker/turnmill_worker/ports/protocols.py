@@ -45,7 +45,7 @@ from turnmill_worker.ports.values import (
     Summary,
     Uncounted,
 )
-from turnmill_worker.reading.digest import Known
+from turnmill_worker.reading.known import Known
 from turnmill_worker.spending import NOTHING, Spent
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -27,6 +27,9 @@ LEAST: Final = {"value": (-0.5, -0.5), "name": (3.0, 0.5), "": (math.inf, 2.5)}
 """Log-odds from which on the later sentence replaces the earlier one, by whether it has another
 value, only another name, or neither; and the same if the earlier one is a rule. Of other sentences
 few are taken back in words alone."""
+
+_PAIRS: Final = 1 << 14
+"""Pairs of sentences that are remembered: a turn is heard again while it stays as it is."""
 
 LEAST_ALONE: Final = -2.0
 """Log-odds of the later sentence alone below which nothing is looked for."""
@@ -134,9 +137,10 @@ class Beside:
         if not shared - {0} and self.sorts.isdisjoint(self.has.values()):
             return set()
         counts = self._counts()
-        counted = (" ".join(f"{name} {counts[name]}" for name in names) for names in _COUNTED)
+        found = {_counted(names, *map(counts.__getitem__, names)) for names in _COUNTED}
         sorts = (f"sort {self.has[value]} {counts['few']}" for value in self.fresh)
-        return {crc32(each.encode()) & MASK for each in (*counted, *sorts, *self._marked())}
+        found.update(crc32(each.encode()) & MASK for each in (*sorts, *self._marked()))
+        return found
 
     def _counts(self) -> dict[str, object]:
         about, usual = self.known & self.said, common()
@@ -196,9 +200,16 @@ class Beside:
         )
 
 
+@lru_cache(maxsize=4096)
+def _counted(names: tuple[str, ...], *values: object) -> int:
+    """The bucket of counts that stand together."""
+    told = " ".join(f"{name} {value}" for name, value in zip(names, values, strict=True))
+    return crc32(told.encode()) & MASK
+
+
 _LEFT, _RIGHT = Word._fields.index("left"), Word._fields.index("right")
 # fmt: off
-_COUNTED: Final = tuple(names.split() for names in (
+_COUNTED: Final = tuple(tuple(names.split()) for names in (
     "about", "rare", "covered", "fits", "covered fits", "slot", "slot few", "slot rare",
     "slot covered", "kept", "kept slot", "odd", "odd slot", "akin", "akin few", "left",
     "left more", "had has", "contrasts", "contrasts slot",
@@ -213,12 +224,6 @@ def features(older: str, newer: str) -> list[int]:
     return [*sorted(beside), *as_older(older), *as_newer(newer)] if beside else []
 
 
-def summed(found: Sequence[int]) -> float:
-    """The log-odds of features."""
-    table = weights(MODEL)
-    return UNIT * (table[MASK + 1] + sum(map(table.__getitem__, found)))
-
-
 def change(older: str, newer: str) -> float:
     """The log-odds that the later sentence ends or changes what the earlier one says."""
     return _summed_beside(Beside(told(older), told(newer)), older, newer)
@@ -226,14 +231,32 @@ def change(older: str, newer: str) -> float:
 
 def _summed_beside(both: Beside, older: str, newer: str) -> float:
     found = both.features()
-    return summed([*found, *as_older(older), *as_newer(newer)]) if found else -math.inf
+    if not found:
+        return -math.inf
+    return UNIT * (_summed(found) + _of_older(older) + _of_newer(newer) + weights(MODEL)[MASK + 1])
+
+
+def _summed(found: Iterable[int]) -> int:
+    return sum(map(weights(MODEL).__getitem__, found))
+
+
+@lru_cache(maxsize=4096)
+def _of_older(sentence: str) -> int:
+    return _summed(as_older(sentence))
+
+
+@lru_cache(maxsize=4096)
+def _of_newer(sentence: str) -> int:
+    return _summed(as_newer(sentence))
 
 
 def may_change(newer: str) -> bool:
     """Whether a sentence may replace anything, whatever stands before it."""
-    return newer[-1:] not in _ASKS and summed(as_newer(newer)) >= LEAST_ALONE
+    alone = UNIT * (weights(MODEL)[MASK + 1] + _of_newer(newer))
+    return newer[-1:] not in _ASKS and alone >= LEAST_ALONE
 
 
+@lru_cache(maxsize=_PAIRS)
 def replaces(older: str, newer: str, *, rule: bool = False) -> bool:
     """Whether what the earlier sentence says no longer holds once the later one is said.
 
@@ -248,6 +271,7 @@ def replaces(older: str, newer: str, *, rule: bool = False) -> bool:
     return least < math.inf and _summed_beside(beside, older, newer) >= least
 
 
+@lru_cache(maxsize=_PAIRS)
 def restates(older: str, newer: str) -> bool:
     """Whether a later sentence lays down the same as a rule, with another value.
 

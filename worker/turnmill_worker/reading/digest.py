@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from turnmill_worker.reading.echoes import Makes
+from turnmill_worker.reading.known import Known
 from turnmill_worker.reading.passages import SYSTEM, USER, Passage, Reading
 from turnmill_worker.reading.readings import of_older_pool
-from turnmill_worker.reading.said import Said, Sentence
-from turnmill_worker.reading.said import restored as sentences_restored
-from turnmill_worker.reading.said import stored as sentences_stored
+from turnmill_worker.reading.said import Said
 from turnmill_worker.reading.score import Unit, lines_of, units_of
 from turnmill_worker.reading.select import (
     DECAY,
@@ -29,11 +27,10 @@ from turnmill_worker.reading.select import (
     trimmed,
     weighed,
 )
-from turnmill_worker.reading.states import States
-from turnmill_worker.reading.tables import Covered, Tables
+from turnmill_worker.reading.tables import Covered
 from turnmill_worker.reading.words import KIND, NAME, PLAIN
 
-__all__ = ["NOTHING_KNOWN", "Digest", "Known"]
+__all__ = ["Digest"]
 
 _POOL: Final = 2
 """How many times the tokens of a summary are kept to choose the next one from."""
@@ -47,101 +44,6 @@ _FOR_LISTS: Final = 3
 
 _ANY_ROOM: Final = 1 << 30
 """As if there were room for all lists: to see whether a text beside has them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What is kept of covered turns beside a context; every part knows from which turn it came.
-
-    Attributes:
-        through: the newest turn it knows of.
-        readings: the best of what was read.
-        said: what users said that lasts.
-        tables, states, makes: as `Tables`, `States` and `Makes` are stored.
-        older: the pool of a version before there were readings; read when it is chosen from.
-    """
-
-    through: int = 0
-    readings: tuple[Reading, ...] = ()
-    said: tuple[Sentence, ...] = ()
-    tables: Mapping[str, Any] = field(default_factory=dict)
-    states: Mapping[str, Any] = field(default_factory=dict)
-    makes: Mapping[str, Any] = field(default_factory=dict)
-    older: tuple[Mapping[str, Any], ...] = ()
-
-    def up_to(self, watermark: int) -> Known:
-        """What is known of turns up to the watermark: what came after it was rolled back."""
-        if self.through <= watermark:
-            return self
-        tables, states, makes = self.parts(len)
-        for part in (tables, states, makes):
-            part.up_to(watermark)
-        return Known(
-            through=watermark,
-            readings=tuple(each for each in self.readings if each.seq <= watermark),
-            said=tuple(
-                each._replace(past=each.past if each.past <= watermark else 0)
-                for each in self.said
-                if each.seq <= watermark
-            ),
-            tables=tables.to_json(),
-            states=states.to_json(),
-            makes=makes.to_json(),
-            older=tuple(each for each in self.older if each["seq"] <= watermark),
-        )
-
-    def parts(self, count: Callable[[str], int]) -> tuple[Tables, States, Makes]:
-        """Tables, states and makes, to go on with."""
-        return (
-            Tables.from_json(self.tables, count) if self.tables else Tables(count),
-            States.from_json(self.states) if self.states else States(),
-            Makes.from_json(self.makes) if self.makes else Makes(),
-        )
-
-    def between(self, first: int, last: int) -> Known:
-        """The readings of some turns alone."""
-        return Known(readings=tuple(each for each in self.readings if first <= each.seq <= last))
-
-    def stored(self) -> dict[str, Any]:
-        """As plain values."""
-        return {
-            "through": self.through,
-            "readings": [each.to_json() for each in self.readings],
-            "said": sentences_stored(self.said),
-            "tables": self.tables,
-            "states": self.states,
-            "makes": self.makes,
-        }
-
-    @classmethod
-    def restored(cls, values: Mapping[str, Any]) -> Known:
-        """What was stored, by this version or by one that knew no readings.
-
-        Raises:
-            AttributeError, LookupError, TypeError, ValueError: it is something else.
-        """
-        if "pool" in values:
-            older = tuple(map(_pooled, values["pool"]))
-            return cls(older=older, through=max((own["seq"] for own in older), default=0))
-        found = cls(
-            through=values.get("through", 0),
-            readings=tuple(map(Reading.from_json, values.get("readings", ()))),
-            said=tuple(sentences_restored(values.get("said", ()))),
-            tables=values.get("tables") or {},
-            states=values.get("states") or {},
-            makes=values.get("makes") or {},
-        )
-        found.parts(len)
-        return found
-
-
-NOTHING_KNOWN: Final = Known()
-
-
-def _pooled(line: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A line of an older pool, if it is one."""
-    groups = [{**each, "texts": [*each["texts"]]} for each in line["groups"]]
-    return {**line, "seq": int(line.get("seq") or 0), "groups": groups}
 
 
 def _pool(budget: int) -> int:

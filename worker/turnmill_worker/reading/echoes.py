@@ -14,7 +14,18 @@ from typing import Any, Final, NamedTuple
 
 from turnmill_worker.reading import passages as r
 from turnmill_worker.reading.passages import Passage, Reading
-from turnmill_worker.reading.words import CAPS, CODE, KIND, NAME, NUMBER, WORD, number
+from turnmill_worker.reading.words import (
+    CAPS,
+    CODE,
+    KIND,
+    NAME,
+    NUMBER,
+    WORD,
+    Packed,
+    Packing,
+    number,
+    packed,
+)
 
 OFTEN: Final = 3
 """Sentences from which on a word is one of those that are said again and again."""
@@ -122,9 +133,14 @@ class Makes:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
+        ids = Packing()
         return {
-            "sayings": [[text, *own] for text, own in self.sayings.items()],
-            "times": list(self.times.items()),
+            "sayings": [
+                [text, seq, most, ids.put(words)]
+                for text, (seq, most, words) in self.sayings.items()
+            ],
+            "times": list(self.times.values()),
+            "ids": [ids.text(), packed(self.times)],
             "calls": self.calls,
             "tools": list(self.tools.items()),
             "since": self.since,
@@ -133,15 +149,17 @@ class Makes:
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Makes:
         """What was stored."""
-        sayings = {
-            text: Saying(seq, most, tuple(words)) for text, seq, most, words in stored["sayings"]
-        }
-        counts = (
-            Counter(dict(stored["times"])),
+        ids, counted = map(Packed, stored["ids"])
+        return cls(
+            {
+                text: Saying(seq, most, ids.take(many))
+                for text, seq, most, many in stored["sayings"]
+            },
+            Counter(dict(zip(counted.rest(), stored["times"], strict=True))),
             list(stored["calls"]),
             Counter(dict(stored["tools"])),
+            list(stored["since"]),
         )
-        return cls(sayings, *counts, list(stored["since"]))
 
 
 def _passed(reading: Reading) -> set[int]:

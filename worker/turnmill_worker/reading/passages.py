@@ -16,6 +16,8 @@ from turnmill_worker.reading.words import (
     KIND,
     PLAIN,
     WORD,
+    Packed,
+    Packing,
     concepts,
     field_concepts,
     in_context,
@@ -47,6 +49,9 @@ _IDENTIFIER = re.compile(
 )
 
 
+_NO_RULE: Final = -9.0
+
+
 class Passage(NamedTuple):
     """The least that is kept or lost: a sentence, a line, or one field of a record.
 
@@ -66,7 +71,7 @@ class Passage(NamedTuple):
     group: int
     form: int
     field: int = 0
-    rule: float = -9.0
+    rule: float = _NO_RULE
 
 
 class Cells(NamedTuple):
@@ -109,19 +114,39 @@ class Reading(NamedTuple):
     asks: bool = False
     cells: tuple[Cells, ...] = ()
 
-    def to_json(self) -> list[Any]:
-        """What is stored beside the session."""
-        return [*self[:4], self.labels, self.passages, self.asks]
+    def stored(self, ids: Packing) -> list[Any]:
+        """As plain values, but for the numbers."""
+        return [
+            *self[:4],
+            self.asks,
+            [(label, tokens, ids.put(own)) for label, tokens, own in self.labels],
+            [_stored(own, ids.put(own.ids)) for own in self.passages],
+        ]
 
     @classmethod
-    def from_json(cls, stored: Sequence[Any]) -> Reading:
+    def restored(cls, values: Sequence[Any], ids: Packed) -> Reading:
         """The reading that was stored."""
-        seq, who, role, opening, labels, passages, asks = stored
+        seq, who, role, opening, asks, labels, passages = values
         return cls(
-            seq, who, role, opening,
-            tuple((label, tokens, tuple(ids)) for label, tokens, ids in labels),
-            tuple(Passage(p[0], p[1], tuple(p[2]), *p[3:]) for p in passages), asks,
-        )  # fmt: skip
+            seq,
+            who,
+            role,
+            opening,
+            tuple([(label, tokens, ids.take(many)) for label, tokens, many in labels]),
+            tuple(
+                [
+                    Passage(text, tokens, ids.take(many), *more)
+                    for text, tokens, many, *more in passages
+                ]
+            ),
+            asks,
+        )
+
+
+def _stored(own: Passage, many: int) -> list[Any]:
+    """A passage with the number of its numbers; without what most passages have."""
+    values = [own.text, own.tokens, many, own.source, own.group, own.form, own.field, own.rule]
+    return values if own.rule != _NO_RULE else values[:-1] if own.field else values[:-2]
 
 
 def read(seq: int, message: Mapping[str, Any], count: Count, *, answers: bool = False) -> Reading:
@@ -224,7 +249,7 @@ class _Reader:
     def _add(
         self, text: str, ids: tuple[int, ...], source: int, group: int, form: int, field: int = 0
     ) -> None:
-        score = rules.score(text) if source == USER else -9.0
+        score = rules.score(text) if source == USER else _NO_RULE
         if source in {USER, CALL} and _IDENTIFIER.search(text):
             form |= NAMES
         self.passages.append(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.marks import author, is_memories, text_in
 from turnmill_worker.reading.passages import Reading, read
@@ -13,34 +14,60 @@ from turnmill_worker.reading.passages import Reading, read
 __all__ = ["Readings", "of_older_pool", "of_summary"]
 
 _LINE = re.compile(r"(\d{1,12}) (user|assistant|tool|system|[\w.-]{1,64}): (.*)")
+_MOST, _MOST_BYTES = 2_048, 2_048
+"""Messages that a process remembers as it read them, and their bytes."""
+
+_LATELY: Final[dict[tuple[str, int, bool, bytes], Reading]] = {}
+"""Messages that stayed as they are: the next compaction listens to them again, or covers them."""
+
 _QUESTION_MARKS: Final = ("?", "？", "؟")
 
 
 class Readings:
     """What messages say; whoever asks for a message again gets what was read the first time."""
 
-    def __init__(self, count: Callable[[str], int]) -> None:
-        self.count = count
+    def __init__(self, count: Callable[[str], int], basis: str = "") -> None:
+        """``basis``: of what counts; what it is known of is remembered from job to job."""
+        self.count, self._basis = count, basis
         self._known: dict[tuple[int, int], Reading] = {}
 
     def of_turn(
-        self, seq: int, messages: Sequence[JsonMessage], before: JsonMessage | None = None
+        self,
+        seq: int,
+        messages: Sequence[JsonMessage],
+        before: JsonMessage | None = None,
+        *,
+        stays: bool = False,
     ) -> list[Reading]:
-        """Readings of a turn's messages, without memories; ``before``: the message before it."""
+        """Readings of a turn's messages, without memories.
+
+        ``before``: the message before it; ``stays``: the turn may be asked for in a later job.
+        """
         found = []
         for at, message in enumerate(messages):
             if not is_memories(message):
-                found.append(self._of(seq, at, message, before))
+                reading = self._known.get((seq, at))
+                if reading is None:
+                    reading = self._known[seq, at] = self._read(seq, message, before, stays=stays)
+                found.append(reading)
             before = message
         return found
 
-    def _of(self, seq: int, at: int, message: JsonMessage, before: JsonMessage | None) -> Reading:
-        found = self._known.get((seq, at))
+    def _read(
+        self, seq: int, message: JsonMessage, before: JsonMessage | None, *, stays: bool
+    ) -> Reading:
+        role = author(message)
+        said = message if role == message.get("role") else {**message, "role": role}
+        answers = before is not None and text_in(before).rstrip().endswith(_QUESTION_MARKS)
+        written = encode_json(said) if self._basis else b""
+        key = (self._basis, seq, answers, written)
+        found = _LATELY.get(key) if written else None
         if found is None:
-            role = author(message)
-            said = message if role == message.get("role") else {**message, "role": role}
-            answers = before is not None and text_in(before).rstrip().endswith(_QUESTION_MARKS)
-            found = self._known[seq, at] = read(seq, said, self.count, answers=answers)
+            found = read(seq, said, self.count, answers=answers)
+            if stays and 0 < len(written) <= _MOST_BYTES:
+                if len(_LATELY) >= _MOST:
+                    _LATELY.clear()
+                _LATELY[key] = found
         return found
 
 

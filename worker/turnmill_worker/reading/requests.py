@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from turnmill.contract.context import JsonMessage, Limits, OpenRequest
@@ -127,7 +128,7 @@ def open_requests(
     ]
     known = [each for each in (*stored, *first) if each.first]
     added = [each for each in stored if not each.first]
-    said = {number for each in (*known, *added) for number in concepts(each.text, prose=False)}
+    said: set[int] = set().union(*(_numbers(each.text) for each in (*known, *added)))
     newest = None
     for turn in turns[opening:]:
         if not turn.text.strip():
@@ -140,6 +141,12 @@ def open_requests(
     if not (worked or _is_work(turns)):
         added = [each for each in added[-1:] if newest in (None, each.seq)]
     return (*known, *added)
+
+
+@lru_cache(maxsize=256)
+def _numbers(text: str) -> tuple[int, ...]:
+    """What a request says: it stands in one compaction after another."""
+    return concepts(text, prose=False)
 
 
 def _is_work(turns: Sequence[Asked]) -> bool:

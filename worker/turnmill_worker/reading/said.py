@@ -19,7 +19,17 @@ from turnmill.contract.rules import UNMARKED, Mark, Rule, rule_id, with_marked
 from turnmill.contract.rules import Said as Turn
 from turnmill_worker.reading import changes, rules
 from turnmill_worker.reading.passages import PROSE, USER, Passage, Reading
-from turnmill_worker.reading.words import CAPS, CODE, KIND, NAME, NUMBER, PLAIN, VALUE
+from turnmill_worker.reading.words import (
+    CAPS,
+    CODE,
+    KIND,
+    NAME,
+    NUMBER,
+    PLAIN,
+    VALUE,
+    Packed,
+    Packing,
+)
 
 __all__ = ["Said", "Sentence", "is_shown", "marked", "restored", "rules_room", "stored"]
 
@@ -274,23 +284,32 @@ def rules_room(limits: Limits) -> int:
 
 def is_shown(rule: Rule, messages: Iterable[JsonMessage]) -> bool:
     """Whether the rule stands in what these messages show of its turn."""
-    return any(rule.text in " ".join(text_in(message).split()) for message in messages)
+    text = " ".join(rule.text.split())
+    return any(text in " ".join(text_in(message).split()) for message in messages)
 
 
 def marked(text: str, changed: Mapping[str, int]) -> str:
     """A text in which each sentence that was changed later says by which turn."""
     for sentence, seq in changed.items():
+        if max(sentence.split(), key=len) not in text:
+            continue
         words = r"\s+".join(map(re.escape, sentence.split()))
         mark = f" (changed in turn {seq})"
         text = re.sub(rf"({words})(?! \(changed in turn)", rf"\g<1>{mark}", text, count=1)
     return text
 
 
-def stored(sentences: Iterable[Sentence]) -> list[Any]:
+def stored(sentences: Iterable[Sentence]) -> dict[str, Any]:
     """The sentences as plain values."""
-    return [[*each._replace(sure=round(each.sure, 2))] for each in sentences]
+    ids = Packing()
+    rows = [
+        [*each._replace(roots=(), sure=round(each.sure, 2)), ids.put(each.roots)]
+        for each in sentences
+    ]
+    return {"rows": [[*row[:2], *row[3:]] for row in rows], "ids": ids.text()}
 
 
-def restored(values: Iterable[Any]) -> list[Sentence]:
+def restored(values: Mapping[str, Any]) -> list[Sentence]:
     """The sentences that were stored."""
-    return [Sentence(each[0], each[1], tuple(each[2]), *each[3:]) for each in values]
+    ids = Packed(values["ids"])
+    return [Sentence(seq, text, ids.take(many), *more) for seq, text, *more, many in values["rows"]]

@@ -8,7 +8,8 @@ a bare list of numbers keeps no record.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from turnmill_worker.reading.passages import Reading, sentences
@@ -33,11 +34,11 @@ class Unit(NamedTuple):
     """What is kept or lost: a sentence, or the fields of one record.
 
     Attributes:
-        ids: what it says, without words that say nothing.
+        ids: what it says.
         worth: of all that together.
     """
 
-    ids: frozenset[int]
+    ids: Collection[int]
     worth: float
 
 
@@ -55,30 +56,32 @@ class Kept(NamedTuple):
 
 def units_of(readings: Iterable[Reading], worths: Mapping[int, float]) -> list[Unit]:
     """What readings say, record by record and sentence by sentence."""
-    found = []
+    said: list[Collection[int]] = []
     for reading in readings:
-        records: dict[int, set[int]] = defaultdict(set)
-        said = []
+        records: dict[int, set[int]] = {}
         for passage in reading.passages:
             if passage.field:
-                own = records[passage.group]
+                own = records.get(passage.group)
+                if own is None:
+                    own = records[passage.group] = set(reading.labels[passage.group][2])
                 own.update(passage.ids)
-                own.update(reading.labels[passage.group][2])
             else:
                 said.append(passage.ids)
-        found += [_unit(ids, worths) for ids in (*said, *records.values())]
-    return [unit for unit in found if unit.worth > 0]
-
-
-def _unit(ids: Iterable[int], worths: Mapping[int, float]) -> Unit:
-    own = frozenset([each for each in ids if each & KIND != PLAIN])
-    return Unit(own, sum([worths.get(each, 0.0) for each in own]))
+        said += records.values()
+    # Words that say nothing are worth nothing.
+    units = [Unit(ids, sum(map(worths.__getitem__, ids))) for ids in said]
+    return [unit for unit in units if unit.worth > 0]
 
 
 def lines_of(texts: Iterable[str]) -> list[frozenset[int]]:
     """What each line of some texts says."""
-    lines = (line for text in texts for line in text.split("\n") if line.strip())
-    return [frozenset(concepts(line, prose=False)) for line in lines]
+    return [_said_in(line) for text in texts for line in text.split("\n") if line.strip()]
+
+
+@lru_cache(maxsize=2048)
+def _said_in(line: str) -> frozenset[int]:
+    """What a line says: most lines of a context stand in the next one, too."""
+    return frozenset(concepts(line, prose=False))
 
 
 def kept(
@@ -94,8 +97,9 @@ def kept(
             by_id[number].append(at)
     total = still = spoken = spoken_still = 0.0
     about = frozenset(now)
+    said = {number: worth for number in by_id if (worth := worths.get(number))}
     for unit in _weightiest(units):
-        share = _share(unit, lines, by_id, worths)
+        share = _share(unit, lines, by_id, said)
         total += unit.worth
         still += unit.worth * share
         if not about.isdisjoint(unit.ids):
@@ -123,14 +127,16 @@ def _share(
     unit: Unit,
     lines: Sequence[frozenset[int]],
     by_id: Mapping[int, Sequence[int]],
-    worths: Mapping[int, float],
+    said: Mapping[int, float],
 ) -> float:
-    stated = [(worths.get(each, 0.0), each) for each in unit.ids if each in by_id]
+    """The share of a unit that one line has; ``said``: what the words of all lines are worth."""
+    stated = [(said[each], each) for each in unit.ids if each in said]
     stated.sort(reverse=True)
+    most = sum([worth for worth, _ in stated])
     best, seen = 0.0, set()
     for _, each in stated[:_LOOKED_UP]:
         for at in by_id[each][:_LINES]:
-            if at not in seen:
+            if at not in seen and best < most:
                 seen.add(at)
                 line = lines[at]
                 best = max(best, sum([worth for worth, own in stated if own in line]))
@@ -143,24 +149,40 @@ def stale(text: str, past: Mapping[str, str]) -> int:
     ``past``: sentences that hold no more, each with the one that changed it. A sentence states one
     of them if it says at least half of what both are about, the old value, and not the new one.
     """
-    if not past:
-        return 0
+    changed = [_Changed.of(older, newer) for older, newer in past.items()]
+    old: frozenset[int] = frozenset().union(*[each.old for each in changed])
     said = [
         frozenset(concepts(sentence, prose=False))
         for line in text.split("\n")
-        if "(changed in turn" not in line
+        if "(changed in turn" not in line and not old.isdisjoint(_said_in(line))
         for sentence in sentences(line)
     ]
-    found = 0
-    for older, newer in past.items():
-        before, after = (frozenset(concepts(each, prose=False)) for each in (older, newer))
-        old = {each for each in before - after if each & KIND in IDENTIFIERS}
-        new = after - before
-        about = {each for each in before & after if each & KIND not in {*IDENTIFIERS, PLAIN}}
-        found += sum(
-            not old.isdisjoint(ids)
-            and new.isdisjoint(ids)
-            and len(about & ids) >= max(_ABOUT, len(about) / 2)
-            for ids in said
+    return sum(each.stands_in(ids) for each in changed for ids in said)
+
+
+class _Changed(NamedTuple):
+    """What a sentence said that was changed, what stands in its place, and what both are about."""
+
+    old: frozenset[int]
+    new: frozenset[int]
+    about: frozenset[int]
+
+    @classmethod
+    def of(cls, older: str, newer: str) -> _Changed:
+        before, after = _said_in(older), _said_in(newer)
+        return cls(
+            frozenset([each for each in before - after if each & KIND in IDENTIFIERS]),
+            after - before,
+            frozenset([each for each in before & after if each & KIND not in _NO_SUBJECT]),
         )
-    return found
+
+    def stands_in(self, ids: frozenset[int]) -> bool:
+        """Whether a sentence states it as current."""
+        return (
+            not self.old.isdisjoint(ids)
+            and self.new.isdisjoint(ids)
+            and len(self.about & ids) >= max(_ABOUT, len(self.about) / 2)
+        )
+
+
+_NO_SUBJECT: Final = frozenset({*IDENTIFIERS, PLAIN})

@@ -158,14 +158,11 @@ def _met(
     total = sum(len(each.passages) for each in readings) or 1
     passed = 0
     for each in readings:
-        own: set[int] = set()
-        for _, _, ids in each.labels:
-            own.update(ids)
-        for passage in each.passages:
-            own.update(passage.ids)
-            by[passage.source].update(passage.ids)
-            if passage.field:
-                fielded.update(passage.ids)
+        told = [passage.ids for passage in each.passages]
+        own: set[int] = set().union(*told, *[ids for _, _, ids in each.labels])
+        for source in {passage.source for passage in each.passages}:
+            by[source].update(*[p.ids for p in each.passages if p.source == source])
+        fielded.update(*[passage.ids for passage in each.passages if passage.field])
         passed += len(each.passages)
         met.update(own)
         last.update(dict.fromkeys(own, passed / total))
@@ -284,7 +281,10 @@ def _field_factors(passages: Iterable[Passage], used: set[int], *, slots: bool) 
 
 
 class _Greedy:
-    """A lazy greedy choice: worth only shrinks, so what was worked out before is an upper bound."""
+    """A lazy greedy choice: worth only shrinks, so what was worked out before is an upper bound.
+
+    It stays one from run to run; what has become cheaper is worked out anew.
+    """
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
@@ -312,6 +312,7 @@ class _Greedy:
         self.patterns = [_pattern(own) for own in pool.passages]
         for at, pattern in enumerate(self.patterns):
             self.alike[pattern].append(at)
+        self.bounds = [-self.score(at) for at in range(len(self.places))]
 
     def cost(self, at: int) -> int:
         line, group = self.places[at]
@@ -339,7 +340,8 @@ class _Greedy:
             at for at, own in enumerate(self.pool.passages)
             if not self.taken[at] and (source is None or own.source == source)
         ]  # fmt: skip
-        heap = [(-self.score(at), at) for at in allowed]
+        bounds = self.bounds
+        heap = [(bounds[at], at) for at in allowed]
         heapq.heapify(heap)
         taken, order = self.taken, []
         while heap:
@@ -347,7 +349,7 @@ class _Greedy:
             if taken[at]:
                 heapq.heappop(heap)
                 continue
-            now = -self.score(at)
+            now = bounds[at] = -self.score(at)
             if now > before + 1e-12:
                 heapq.heapreplace(heap, (now, at))
                 continue
@@ -363,7 +365,7 @@ class _Greedy:
                 if not taken[other] and (
                     source is None or self.pool.passages[other].source == source
                 ):
-                    heapq.heappush(heap, (-self.score(other), other))
+                    heapq.heappush(heap, (bounds[other], other))
         return order
 
     def rows(self, budget: int) -> list[int]:
@@ -401,6 +403,8 @@ class _Greedy:
         )
         self.lines.pop(line, None)
         self.groups.pop(group, None)
+        for other in cheaper:
+            self.bounds[other] = -self.score(other)
         return cheaper
 
 

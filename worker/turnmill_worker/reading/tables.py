@@ -26,7 +26,6 @@ from turnmill_worker.reading.things import (
     Told,
     add_said,
     add_things,
-    is_counted,
     is_detail,
     is_listed,
     is_work,
@@ -36,8 +35,8 @@ from turnmill_worker.reading.things import (
     same,
     settle,
 )
-from turnmill_worker.reading.wanted import ASKED, PASSED, PRINTED, SAID, WORDS, Wanted, values_of
-from turnmill_worker.reading.words import CODE, KEY, KIND, concepts, number
+from turnmill_worker.reading.wanted import ASKED, PASSED, PRINTED, SAID, Wanted, values_of
+from turnmill_worker.reading.words import CODE, KEY, KIND, Packed, concepts, number, packed
 
 TABLE: Final = 9
 """The role of a reading that is a table; its passages are rows."""
@@ -56,7 +55,10 @@ RARELY: Final = 0.25
 
 WHOLE, SHARE, LISTED = 0.95, 0.6, 0.25
 """Of a budget, what all rows may take with columns that are needed, and with others; and what the
-entries of lists may that nobody goes through."""
+entries of lists may of which no column was asked for by its name."""
+
+BY_NAME: Final = 0.9
+"""Worth of a column that the user asked for by its name."""
 
 LONGEST: Final = 240
 SENTENCES: Final = 8
@@ -227,7 +229,7 @@ class Tables:
     Attributes:
         records: by tool and list.
         pending: calls that were not answered, by their number.
-        asked: the user's sentences, each with its words.
+        asked: the user's sentences, each with its turn.
         spoken: identifiers that somebody said, with the turn that did first.
         told: what may say something about a thing.
         left: records that were given up, by tool and list.
@@ -236,7 +238,7 @@ class Tables:
     count: Callable[[str], int]
     records: dict[tuple[str, str], list[Record]] = field(default_factory=dict)
     pending: dict[str, tuple[str, Record]] = field(default_factory=dict)
-    asked: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    asked: dict[str, int] = field(default_factory=dict)
     spoken: dict[int, int] = field(default_factory=dict)
     told: list[Told] = field(default_factory=list)
     left: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -262,7 +264,7 @@ class Tables:
         short = len(reading.passages) <= ASKING
         for own in reading.passages if reading.role == r.USER else ():
             if (short or own.source == r.USER) and own.text not in self.asked:
-                self.asked[own.text] = reading.seq, _words(own.text)
+                self.asked[own.text] = reading.seq
         for own in people if len(people) <= SENTENCES else ():
             if len(own.text) <= LONGEST:
                 self.told.append(Told(reading.seq, own.source == r.USER, own.text))
@@ -323,7 +325,7 @@ class Tables:
             if not rows:
                 continue
             share = WHOLE if choice.best[name] >= NEEDED else SHARE
-            share = LISTED if is_listed(rows) and not is_counted(rows) else share
+            share = LISTED if is_listed(rows) and choice.best[name] < BY_NAME else share
             own = self._rendered(name, rows, shown, min(room, share * budget))
             room -= sum(each.tokens for each in own.passages) + own.opening
             readings.append(own)
@@ -372,7 +374,7 @@ class Tables:
             self.records[at] = kept
         self.records = {at: own for at, own in self.records.items() if own}
         self.pending = {call: own for call, own in self.pending.items() if own[1].seq <= seq}
-        self.asked = {text: own for text, own in self.asked.items() if own[0] <= seq}
+        self.asked = {text: when for text, when in self.asked.items() if when <= seq}
         self.spoken = {each: when for each, when in self.spoken.items() if when <= seq}
         self.told = [own for own in self.told if own.seq <= seq]
 
@@ -392,8 +394,8 @@ class Tables:
                 for call, (tool, own) in self.pending.items()
                 if id(own) in where
             ],
-            "asked": [[text, seq] for text, (seq, _) in self.asked.items()],
-            "spoken": list(self.spoken.items()),
+            "asked": list(self.asked.items()),
+            "spoken": [packed(self.spoken), list(self.spoken.values())],
             "told": self.told,
             "left": [[*at, times] for at, times in self.left.items() if times],
         }
@@ -406,8 +408,9 @@ class Tables:
             found.records[tool, path] = [Record.restored(own) for own in records]
         for call, tool, at in stored["pending"]:
             found.pending[call] = tool, found.records[tool, ""][at]
-        found.asked = {text: (seq, _words(text)) for text, seq in stored["asked"]}
-        found.spoken = dict(stored["spoken"])
+        found.asked = dict(stored["asked"])
+        spoken, seqs = stored["spoken"]
+        found.spoken = dict(zip(Packed(spoken).rest(), seqs, strict=True))
         found.told = [Told(*own) for own in stored["told"]]
         found.left = Counter({(tool, path): times for tool, path, times in stored["left"]})
         return found
@@ -415,7 +418,7 @@ class Tables:
     def _wanted(self, until: int, past: Collection[str]) -> Wanted:
         """What the user asked for up to a turn, but for what no longer holds."""
         return Wanted(
-            (own for text, (seq, own) in self.asked.items() if seq <= until and text not in past),
+            (text for text, seq in self.asked.items() if seq <= until and text not in past),
             {each for each, seq in self.spoken.items() if seq <= until},
         )
 
@@ -582,8 +585,3 @@ def _cover(
                 covered[place.seq].append(Covered(place.first, place.last, fields))
         if PRINTED in columns or SAID in columns:
             texts.update(own.texts)
-
-
-def _words(text: str) -> tuple[str, ...]:
-    """What words a sentence of the user's has."""
-    return tuple(dict.fromkeys(WORDS.findall(text.lower())))

@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from turnmill_worker.reading.wanted import (
@@ -21,7 +20,7 @@ from turnmill_worker.reading.wanted import (
     letters,
     values_of,
 )
-from turnmill_worker.reading.words import CODE, UNSPACED, concepts, kind_of
+from turnmill_worker.reading.words import CODE, UNSPACED, kind_of
 
 LEAST: Final = 8
 """Things that have to be told apart before calls are shown as a table."""
@@ -169,9 +168,7 @@ def _key(records: Sequence[Record], path: str, asks: Wanted) -> str:
         passed = name[:1] == PASSED
         score = 2.0 * (len(kinds) >= 0.9 * len(values)) + 1.0 * (passed != bool(path))
         score += sum(map(_tells, short)) / len(short)
-        score += sum(
-            any(each in asks.spoken for each in concepts(own, prose=False)) for own in short
-        ) / len(short)
+        score += sum(not asks.spoken.isdisjoint(values_of(own)) for own in short) / len(short)
         if score > best + 1e-9:
             best, found = score, name
     return found
@@ -251,25 +248,6 @@ def is_work(rows: Sequence[Thing], asks: Wanted) -> bool:
 def is_listed(rows: Sequence[Thing]) -> bool:
     """Whether all of them are only entries of lists."""
     return all(LIST in tool for own in rows for tool in own.newest)
-
-
-def is_counted(rows: Sequence[Thing]) -> bool:
-    """Whether the calls that list things go on by one: pages, batches, days."""
-    calls = {id(record.passed): record for own in rows for record, _ in own.newest.values()}
-    passed = [record.passed for record in sorted(calls.values(), key=lambda own: own.seq)]
-    ones = 0
-    for before, after in pairwise(passed):
-        for name, value in after.items():
-            old, new = _NUMBER.findall(before.get(name, "")), _NUMBER.findall(value)
-            if len(old) == len(new) and any(
-                int(b) - int(a) == 1 for a, b in zip(old, new, strict=True)
-            ):
-                ones += 1
-                break
-    return 2 * ones >= len(passed) - 1 > 0
-
-
-_NUMBER = re.compile(r"\d{1,9}")
 
 
 def _again(before: Record, now: Record, tool: str) -> bool:

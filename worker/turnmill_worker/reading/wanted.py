@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Final
 
@@ -54,13 +56,18 @@ VALUE = re.compile(r"[#$€£]?\w*\d(?:[\w.,:/+-]*\w)?[%€£$]?")
 class Wanted:
     """What the user asked for, to weigh columns and lines by."""
 
-    def __init__(self, sentences: Iterable[tuple[str, ...]], spoken: Collection[int]) -> None:
+    def __init__(self, sentences: Iterable[str], spoken: AbstractSet[int]) -> None:
         """What these sentences of the user ask for; ``spoken``: identifiers that anybody said."""
         self.sentences = [_forms(own) for own in sentences]
         self.words: set[str | int] = set().union(*self.sentences)
         self.roots = {own for own in self.words if isinstance(own, str) and len(own) >= _ROOT}
+        self.begins: dict[str, list[str]] = defaultdict(list)
+        for own in self.roots:
+            self.begins[own[:_ROOT]].append(own)
         self.spoken = spoken
         self.known: dict[str, float] = {}
+        self.shares: dict[str, float] = {}
+        self.names: dict[str, float] = {}
         self.hits: dict[str, dict[int, float]] = {}
 
     def asks(self, word: str) -> bool:
@@ -84,14 +91,20 @@ class Wanted:
 
     def share(self, text: str) -> float:
         """The share of a text's words that are the user's."""
-        words = [word for word in letters(text) if len(word) > _SHORT or not word.isascii()]
-        return sum(map(self.word, sorted(words))) / len(words) if words else 0.0
+        share = self.shares.get(text)
+        if share is None:
+            words = [word for word in letters(text) if len(word) > _SHORT or not word.isascii()]
+            share = sum(map(self.word, sorted(words))) / len(words) if words else 0.0
+            self.shares[text] = share
+        return share
 
     def asked(self, name: str, values: Sequence[str]) -> float:
         """How much a column is what the user asked for, by its name and by its values."""
         shared = sum(map(self.share, values)) / len(values)
         brief = min(1.0, _BRIEF * len(values) / sum(map(len, values)))
-        return (_NAMED * self._named(name) ** 2 + _VALUES_NAMED * shared) * brief
+        if name not in self.names:
+            self.names[name] = self._named(name)
+        return (_NAMED * self.names[name] ** 2 + _VALUES_NAMED * shared) * brief
 
     def worth(self, name: str, values: Sequence[str]) -> float:
         """What a column is worth to somebody who asked that."""
@@ -137,12 +150,22 @@ class Wanted:
                 for at, words in enumerate(self.sentences)
                 if (own := self._within(word, words))
             }
-            akin = {own for own in self.roots if _akin(own, word)} if len(word) >= _ROOT else set()
+            akin = self._akin(word) if len(word) >= _ROOT else set()
             for at, words in enumerate(self.sentences) if akin else ():
                 if at not in found and not akin.isdisjoint(words):
                     found[at] = _ALIKE
             self.hits[word] = found
         return self.hits[word]
+
+    def _akin(self, word: str) -> set[str]:
+        """The user's words that are in this one, or this in them, or that begin mostly alike."""
+        found = {root for root in self.roots if word in root or root in word}
+        for root in self.begins.get(word[:_ROOT], ()):
+            pairs = zip(root, word, strict=False)
+            alike = next((at for at, (a, b) in enumerate(pairs) if a != b), _ROOT)
+            if 3 * alike >= 2 * max(len(root), len(word)):
+                found.add(root)
+        return found
 
     def lines(self, lines: Sequence[str], key: str) -> list[str]:
         """Of what was printed, the line that says most of what was asked, and one that adds."""
@@ -170,18 +193,6 @@ class Wanted:
         return [lines[at] for at in sorted(found)]
 
 
-def _akin(one: str, other: str) -> bool:
-    """Whether one of two words is in the other, or they begin alike for most of their length."""
-    if one in other or other in one:
-        return True
-    most = max(len(one), len(other))
-    alike = next(
-        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-        min(len(one), len(other)),
-    )
-    return alike >= _ROOT and 3 * alike >= 2 * most
-
-
 _CELLS: Final = 1 << 13
 """Cells that are remembered as they were analysed: most stand in one compaction after another."""
 
@@ -193,8 +204,9 @@ def letters(text: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=_CELLS)
-def _forms(words: tuple[str, ...]) -> frozenset[str | int]:
+def _forms(text: str) -> frozenset[str | int]:
     """Words as they stand, their stems, and the pairs of those that no spaces part."""
+    words = dict.fromkeys(WORDS.findall(text.lower()))
     found: set[str | int] = {*words, *map(KNOWN.word, words)}
     for word in words:
         if UNSPACED.search(word):

@@ -7,7 +7,9 @@ to be kept beside a conversation, and two conversations agree on every number.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import struct
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from importlib.resources import files
 from itertools import chain
@@ -151,3 +153,47 @@ def field_concepts(key: str, value: str) -> tuple[int, ...]:
     if " " in value and len(value) <= _PHRASE:
         own.append(number(VALUE, value.lower()))
     return (*own, *concepts(value, prose=False))
+
+
+class Packing:
+    """Writes the numbers of many values behind each other: four bytes each, as one text."""
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+
+    def put(self, ids: Iterable[int]) -> int:
+        """Adds the numbers of a value; how many they are, which is kept in their place."""
+        before = len(self._numbers)
+        self._numbers += ids
+        return len(self._numbers) - before
+
+    def text(self) -> str:
+        """All of them."""
+        return b64encode(struct.pack(f"<{len(self._numbers)}I", *self._numbers)).decode()
+
+
+class Packed:
+    """Reads them again, in the same order."""
+
+    def __init__(self, text: str) -> None:
+        held = b64decode(text, validate=True)
+        self._numbers = struct.unpack(f"<{len(held) // 4}I", held)
+        self._at = 0
+
+    def take(self, many: int) -> tuple[int, ...]:
+        """The numbers of the next value."""
+        self._at += many
+        if not 0 <= many <= self._at <= len(self._numbers):
+            raise ValueError(many)
+        return self._numbers[self._at - many : self._at]
+
+    def rest(self) -> tuple[int, ...]:
+        """All that are left."""
+        return self._numbers[self._at :]
+
+
+def packed(ids: Iterable[int]) -> str:
+    """Numbers as one text."""
+    packing = Packing()
+    packing.put(ids)
+    return packing.text()

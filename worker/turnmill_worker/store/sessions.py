@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +14,7 @@ from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
 from turnmill.contract.correction import Correction, Told
 from turnmill.contract.errors import CorruptContext, InvalidPolicy
-from turnmill.contract.formats import FIRST, is_newer, refuse_newer, stamp, unreadable
+from turnmill.contract.formats import is_newer, refuse_newer, stamp, unreadable
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.keys import commits_channel
 from turnmill.contract.log_entry import LogEntry, decode_turns
@@ -37,7 +38,8 @@ from turnmill_worker.ports.values import (
     UncountedTurn,
     after_drain,
 )
-from turnmill_worker.reading.digest import Known
+from turnmill_worker.reading.known import FORMAT as KNOWN_FORMAT
+from turnmill_worker.reading.known import Known
 from turnmill_worker.spending import Spent, Tried
 from turnmill_worker.store.leases import RedisLease
 from turnmill_worker.store.namespaces import sessions_named
@@ -47,7 +49,7 @@ from turnmill_worker.store.scripts import keys_of, run, translated
 
 def encoded_known(known: Known) -> bytes:
     """As one value; ``b""`` for nothing."""
-    return b"" if known == Known() else encode_json({**known.stored(), **stamp(FIRST)})
+    return b"" if known == Known() else encode_json({**known.stored(), **stamp(KNOWN_FORMAT)})
 
 
 def decoded_known(body: bytes | None, watermark: int) -> Known:
@@ -63,8 +65,8 @@ def decoded_known(body: bytes | None, watermark: int) -> Known:
         # A list was written before there was a pool.
         known = Known.restored(found) if isinstance(found, dict) and found else Known()
         return known.up_to(watermark)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        if is_newer(found):
+    except (AttributeError, LookupError, TypeError, ValueError, struct.error):
+        if is_newer(found, than=KNOWN_FORMAT):
             raise unreadable(found, "stored facts", "") from None
         return Known()
 
