@@ -13,7 +13,7 @@ from turnmill_worker.reading.changes import may_change, replaces
 from turnmill_worker.reading.own_words import own
 from turnmill_worker.reading.passages import sentences
 from turnmill_worker.reading.readings import Readings
-from turnmill_worker.reading.said import Said, marked, restored, stored
+from turnmill_worker.reading.said import Said, is_shown, marked, restored, stored
 
 # What users lay down stands once, says when it was changed, and ends when it is revoked.
 
@@ -68,6 +68,17 @@ def test_a_rule_that_was_revoked_does_not_come_back_and_a_request_that_states_it
     assert rules(later) == [OTHER]
     assert marked(f"Sort my mail. {RULE}", later.changed_by(3)).endswith("(changed in turn 3)")
     assert rules(Said(restored(stored(said.up_to(2))))) == [RULE, OTHER]
+
+
+def test_a_rule_of_several_lines_is_seen_in_the_turn_that_stays() -> None:
+    text = "Sundays are sacred.\n\n  The cat comes first."
+    said = Said()
+    hear(said, 4, text, Mark(instructs=True))
+
+    (rule,) = said.standing((), 9)
+
+    assert is_shown(rule, [user(f"Mind you:\n{text}")])
+    assert not is_shown(rule, [user("The cat comes first.")])
 
 
 def test_what_was_said_is_known_again_after_it_was_stored() -> None:
