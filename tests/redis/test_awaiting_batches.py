@@ -226,19 +226,6 @@ def test_forgetting_a_session_leaves_its_batch_to_be_ended(patient: Patient) -> 
     assert not patient.raw.exists(patient.keys.abandoned)
 
 
-def test_a_session_awaits_one_batch_at_a_time(patient: Patient) -> None:
-    patient.hand_in()
-    noted = patient.notes.remembered(patient.ref)
-    assert noted is not None
-    other = noted.awaited.model_copy(update={"batch": "another"})
-
-    assert not patient.notes.remember(patient.ref, other)
-    patient.notes.drop(patient.ref, type(noted)(other, b"another note", 0.0))
-
-    assert patient.awaits
-    assert 0 <= noted.age_s < 60
-
-
 def test_of_two_workers_that_hand_in_at_once_one_takes_it_back(patient: Patient) -> None:
     patient.client.open("s", PATIENT)
     patient.say_until(2_000)

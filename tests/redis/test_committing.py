@@ -1,4 +1,4 @@
-"""Counts, leases, commits, checkpoints and clearing are conditional writes."""
+"""Counts, leases, commits and checkpoints are conditional writes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ import redis
 
 from tests.redis.conftest import Surface, Worker, commit_from
 from turnmill import ContextClient, Policy
-from turnmill.contract import jobs
 from turnmill.contract.names import Seq
-from turnmill_worker.background.sweep import Sweeper
-from turnmill_worker.ports.values import CountedTurn, Counts, Mark, Uncounted
+from turnmill_worker.ports.values import CountedTurn, Counts, Uncounted
 from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.store.earlier_states import RedisStates
-from turnmill_worker.store.outgoing import RedisOutgoing
-from turnmill_worker.store.sweep_lists import RedisSweepLists
 from turnmill_worker.tokens import counter_for
 
 # --- The workers' half of the protocol: counts, leases and commits are conditional writes.
@@ -185,16 +181,6 @@ def test_a_session_stays_in_the_backlog_while_a_newer_turn_waits(
     assert client.info("s").pending_for_s is not None
 
 
-def test_a_sweep_hints_what_nobody_was_told(
-    client: ContextClient, redis_client: redis.Redis, worker: Worker
-) -> None:
-    client.push("s", LONG)
-
-    Sweeper(RedisSweepLists(redis_client), worker.hints, stale_after_s=0).run()
-
-    assert (jobs.ESTIMATE, worker.ref("s")) in worker.hints.sent
-
-
 # --- Checkpoints: made by themselves every few turns or by name, kept to a number, with a lifetime.
 
 
@@ -207,18 +193,6 @@ def rollback(redis_client: redis.Redis) -> Rollback:
     return Rollback(RedisStates(redis_client), None, counter_for)
 
 
-def test_every_interval_of_turns_makes_a_checkpoint(either: Surface) -> None:
-    either.open("s", EVERY_TWO)
-
-    made = [either.push("s", SHORT).checkpoint for _ in range(4)]
-
-    assert made == [None, "turn-2-v0", None, "turn-4-v0"]
-    assert [(c.id, c.seq, c.automatic) for c in either.checkpoints("s")] == [
-        ("turn-2-v0", 2, True),
-        ("turn-4-v0", 4, True),
-    ]
-
-
 def test_only_the_newest_are_kept_and_each_kind_for_itself(either: Surface) -> None:
     either.open("s", EVERY_TWO)
     for at in range(5):
@@ -229,38 +203,6 @@ def test_only_the_newest_are_kept_and_each_kind_for_itself(either: Surface) -> N
     found = either.checkpoints("s")
     assert [c.seq for c in found if c.automatic] == [8, 10, 12]
     assert [c.id for c in found if not c.automatic] == ["mark 2", "mark 3", "mark 4"]
-
-
-def test_the_newest_checkpoint_is_used_up_and_a_named_one_stays(
-    either: Surface, worker: Worker, rollback: Rollback
-) -> None:
-    either.open("s", Policy(checkpoint_interval=0))
-    either.checkpoint("s", name="one")
-    either.push("s", SHORT)
-    either.checkpoint("s", name="two")
-
-    assert rollback.rollback(worker.ref("s"), None).restored == "two"
-    assert rollback.rollback(worker.ref("s"), None).restored == "one"
-    assert either.checkpoints("s") == []
-    either.checkpoint("s", name="three")
-    rollback.rollback(worker.ref("s"), "three")
-    assert [c.id for c in either.checkpoints("s")] == ["three"]
-
-
-def test_a_rollback_to_before_the_first_turn_leaves_keys_with_a_lifetime(
-    either: Surface, redis_client: redis.Redis, worker: Worker, rollback: Rollback
-) -> None:
-    either.open("s", Policy(ttl_s=60))
-    either.checkpoint("s", name="empty")
-    either.push_many([("s", SHORT)] * 3)
-
-    rollback.rollback(worker.ref("s"), "empty")
-    either.push("s", SHORT)
-
-    left = {key: int(redis_client.pttl(key)) for key in worker.keys("s").owned}
-    assert [key for key, each in left.items() if each == -1] == []
-    assert either.info("s").last_seq == 4
-    assert either.read("s").messages == [SHORT]
 
 
 def test_a_count_under_way_is_refused_after_a_rollback(
@@ -306,48 +248,3 @@ def test_a_managed_summary_looks_back_at_no_turn_that_was_rolled_back(
 
     covered = worker.sessions.covered(ref, epoch.epoch, first_seq=1, last_seq=12)
     assert [turn.seq for turn in covered] == [1]
-
-
-# --- Clearing sets a conversation aside and keeps its session: prompt, policy and positions.
-
-
-BRIEF = Policy(max_tokens=512, ttl_s=60, checkpoint_interval=2)
-
-
-@pytest.fixture
-def talk(either: Surface, worker: Worker) -> str:
-    """A session with covered turns, a tail and checkpoints."""
-    either.open("s", BRIEF, "You are terse.")
-    either.push_many([("s", LONG)] * 12)
-    assert worker.work("s") == "committed"
-    either.push("s", LONG)
-    return "s"
-
-
-def test_only_the_system_prompt_is_left_of_a_cleared_conversation(
-    either: Surface, talk: str
-) -> None:
-    in_log = either.info(talk).turns_in_log
-
-    gone = either.clear(talk)
-
-    assert gone == in_log
-    assert either.read(talk).messages == [{"role": "system", "content": "You are terse."}]
-    assert either.checkpoints(talk) == []
-    assert either.info(talk).policy == BRIEF
-
-
-def test_cleared_turns_wait_for_the_archive_marked(
-    either: Surface, worker: Worker, redis_client: redis.Redis, talk: str
-) -> None:
-    watermark = either.info(talk).watermark
-
-    either.clear(talk)
-
-    ref = worker.ref(talk)
-    drain = RedisOutgoing(redis_client).next_drains([ref], turns=100, size=2**20)[ref]
-    turns = [turn for step in drain.steps for turn in getattr(step, "turns", ())]
-    assert [turn.seq for turn in turns] == list(range(1, 14))
-    assert [turn.state for turn in turns[watermark:]] == ["cleared"] * (13 - watermark)
-    marks = [step for step in drain.steps if isinstance(step, Mark)]
-    assert [(m.after_seq, m.through_seq, m.state) for m in marks] == [(0, 13, "cleared")]

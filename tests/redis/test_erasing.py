@@ -289,30 +289,18 @@ def _chains(now: Scene) -> dict[Seq, str]:
 # --- Whatever a worker does while words are erased, before or after any step: none comes back.
 
 
-OTHERS: list[tuple[str, object]] = [
-    (jobs.ESTIMATE, None),
-    (jobs.COMPACT, None),
-    (jobs.SUMMARIZE, None),
-    (jobs.FORCE, None),
-    (jobs.ARCHIVE, None),
-    (jobs.ROLLBACK, "after"),
-    (jobs.ROLLBACK, 2),
-    (jobs.ERASE, asking(30)),
-    (jobs.ERASE, asking(matching="ember falcon")),
-]
-
-
-IDS = [
-    "estimate",
-    "compact",
-    "summarize",
-    "force",
-    "archive",
-    "checkpoint",
-    "version",
-    "30",
-    "text",
-]
+OTHERS: dict[str, tuple[str, object]] = {
+    "estimate": (jobs.ESTIMATE, None),
+    "compact": (jobs.COMPACT, None),
+    "summarize": (jobs.SUMMARIZE, None),
+    "force": (jobs.FORCE, None),
+    "archive": (jobs.ARCHIVE, None),
+    "checkpoint": (jobs.ROLLBACK, "after"),
+    "version": (jobs.ROLLBACK, 2),
+    "30": (jobs.ERASE, asking(30)),
+    "text": (jobs.ERASE, asking(matching="ember falcon")),
+}
+others = pytest.mark.parametrize(("task", "asked"), OTHERS.values(), ids=OTHERS)
 
 
 def _check(scene: Scene) -> None:
@@ -333,7 +321,7 @@ def _check(scene: Scene) -> None:
     assert listed.turns == len(scene.archive.turns(scene.ref))
 
 
-@pytest.mark.parametrize(("task", "asked"), OTHERS, ids=IDS)
+@others
 def test_a_job_that_has_read_the_words_does_not_write_them_back(
     scene: Made, task: str, asked: object
 ) -> None:
@@ -354,7 +342,7 @@ def test_a_job_that_has_read_the_words_does_not_write_them_back(
     assert steps > 1
 
 
-@pytest.mark.parametrize(("task", "asked"), OTHERS, ids=IDS)
+@others
 def test_a_job_between_the_steps_of_an_erasure_does_not_save_the_words(
     scene: Made, task: str, asked: object
 ) -> None:
@@ -508,24 +496,3 @@ def test_contexts_that_redis_lost_are_emptied_of_turns_that_it_kept(site: Site) 
 
     assert told.turns == (seq,)
     assert "ember falcon" not in _archived(site)[1]
-
-
-def test_an_erasure_that_redis_lost_is_done_by_asking_again(site: Site) -> None:
-    seq = site.agent.push("s", SAID).seq
-    site.say("first")
-    site.compact()
-    site.store_away()
-    site.store.note()
-    _erase(site, seq)
-    site.store_away()
-    site.go_back()
-    site.say("new")
-    site.compact()
-    site.store_away()
-
-    _erase(site, matching="ember falcon")
-
-    site.store_away()
-    assert "ember falcon" not in _archived(site)[1]
-    assert "ember falcon" not in str(site.agent.read("s").messages)
-    assert not [turn for turn in site.told() if "ember falcon" in turn]

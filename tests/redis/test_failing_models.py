@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import redis
 
-from tests.redis.conftest import Surface, Worker
+from tests.redis.conftest import Worker
 from turnmill import (
     ArchiveUnavailable,
     ContextClient,
@@ -263,16 +263,6 @@ def test_a_session_that_becomes_urgent_while_it_waits_is_due_at_once(
     assert summarize(Model(DOWN)).outcome == "committed"
 
 
-@pytest.mark.usefixtures("over_soft")
-def test_a_session_forgotten_while_the_model_failed_leaves_nothing(
-    summarize: Summarize, client: ContextClient, redis_client: redis.Redis, worker: Worker
-) -> None:
-    summarize(Model(DOWN, meanwhile=lambda: client.forget("s")))
-
-    assert redis_client.exists(*worker.keys("s").owned) == 0
-    assert redis_client.zscore(worker.keys("s").due, "s") is None
-
-
 # Costs
 
 
@@ -305,27 +295,6 @@ def test_a_prompt_that_changes_with_every_step_does_not_keep_a_summary_from_bein
     assert outcomes == ["stale"] * 3 + ["committed"]
     assert model.asked == 3
     assert records(redis_client, worker)[0]["failed"] == ["stale"]
-
-
-@pytest.mark.usefixtures("over_soft")
-@pytest.mark.parametrize("error", [DOWN, CircuitOpen("open")], ids=["down", "open"])
-def test_an_outage_moves_down_the_ladder_where_nobody_else_can_write_either(
-    summarize: Summarize,
-    client: ContextClient,
-    worker: Worker,
-    monkeypatch: pytest.MonkeyPatch,
-    error: Exception,
-) -> None:
-    def refused(*_: object) -> Summary:
-        raise SummaryRejected("no room")
-
-    monkeypatch.setattr(ExtractiveSummarizer, "summarize", refused)
-    if error is DOWN:  # else it is waited for
-        push_until_urgent(client, worker)
-
-    outcome = summarize(failing(error))
-
-    assert (outcome.outcome, outcome.strategy) == ("committed", "window")
 
 
 @pytest.mark.usefixtures("over_soft")
@@ -378,19 +347,6 @@ def parked(worker: Worker, full: str) -> str:
     return full
 
 
-def is_listed(redis_client: redis.Redis, worker: Worker) -> bool:
-    return redis_client.zscore(worker.keys("s").parked, "s") is not None
-
-
-def test_a_commit_ends_the_row(client: ContextClient, worker: Worker, full: str) -> None:
-    for _ in range(2):
-        worker.pipeline.failed(worker.ref(full), "KeyError")
-
-    assert worker.work(full) == "committed"
-
-    assert client.info(full).failures == 0
-
-
 def test_a_session_of_an_unreadable_policy_is_parked_after_five(
     redis_client: redis.Redis, worker: Worker, full: str
 ) -> None:
@@ -415,18 +371,6 @@ def test_it_is_pushed_to_counted_and_read_but_not_compacted(
         assert job(worker.ref(parked)).outcome == "parked"
 
 
-def test_it_is_compacted_again_when_somebody_retries_it(
-    either: Surface, client: ContextClient, worker: Worker, parked: str
-) -> None:
-    assert either.retry(parked)
-
-    due_in_s = client.info(parked).due_in_s
-    assert due_in_s is not None
-    assert due_in_s <= 0
-    assert either.parked() == []
-    assert worker.pipeline.summarize(worker.ref(parked)).outcome == "committed"
-
-
 @pytest.mark.parametrize(
     ("task", "error", "times"),
     [
@@ -447,19 +391,6 @@ def test_what_counts_is_a_compaction_that_fails_and_no_outage(
     tasks._count_failure(task, parts, worker.ref(full), error)
 
     assert client.info(full).failures == times
-
-
-@pytest.mark.usefixtures("parked")
-@pytest.mark.parametrize("remedy", ["forget", "clear"])
-def test_forgetting_and_clearing_end_it(
-    client: ContextClient, redis_client: redis.Redis, worker: Worker, remedy: str
-) -> None:
-    getattr(client, remedy)("s")
-
-    assert not is_listed(redis_client, worker)
-    client.push("s", LONG)
-    assert client.info("s").failures == 0
-    assert client.info("s").parked_for_s is None
 
 
 def test_a_job_that_fails_gives_its_lease_up(

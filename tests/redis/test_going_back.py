@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.going_back import WAYS, GoingBack, Restored
 from tests.redis.conftest import Site, commit_from
-from turnmill import Policy, Turn
+from turnmill import Turn
 from turnmill.contract.errors import NoCheckpoint
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.ports.protocols import ArchiveDiverged
-from turnmill_worker.ports.values import CountedTurn, Counts, Drain, SessionInRedis, SessionRef
+from turnmill_worker.ports.values import CountedTurn, Counts, SessionInRedis, SessionRef
 from turnmill_worker.ports.values import Restored as RestoredState
 from turnmill_worker.requests.rollback import Rollback
 from turnmill_worker.store.earlier_states import RedisStates
@@ -276,104 +275,6 @@ def test_a_rollback_that_redis_lost_sets_no_turn_aside(site: Site) -> None:
     assert sorted(site.remembered()) == sorted(first + second)
 
 
-def test_a_clock_set_back_after_a_session_was_forgotten_costs_the_next_of_its_name_no_turn(
-    site: Site,
-) -> None:
-    ref, key = site.worker.ref("s"), site.worker.keys("s").forgotten
-    _stored(site, "forgotten")
-    site.agent.forget("s")
-    members: Any = site.redis.zrange(key, 0, -1, withscores=True)
-    site.redis.delete(key)
-    for member, score in members:  # as a clock an hour ahead had it
-        at_us, name = member.decode().split(":")
-        site.redis.zadd(key, {f"{int(at_us) + 3_600_000_000}:{name}": score})
-
-    site.agent.open("s", Policy(max_tokens=512))
-    site.store.note()
-    lost = _stored(site, "lost")
-    site.go_back()
-    new = _stored(site, "new")
-    site.archiving.forget(ref)
-
-    assert site.told() == new
-    assert [turns for turns, _, _ in site.lost()] == [len(lost) - 1]
-
-
-# --- After Redis went back the archive holds one history of a session, and the lost one beside it.
-
-
-def test_a_commit_of_fewer_turns_than_were_lost_leaves_no_lost_turn_in_the_session(
-    site: Site,
-) -> None:
-    first = site.say("first", turns=24)
-    site.store.note()
-    lost = site.say("lost", turns=24)
-    site.compact()
-    site.store_away()
-
-    site.go_back()
-    site.compact()
-    new = site.say("new", turns=30)
-    site.store_away()
-
-    assert site.archived() == first[: len(site.archived())]
-    assert site.told() == first + new
-    assert not set(site.remembered()) & set(lost)
-
-
-def test_turns_archived_before_redis_lost_their_commit_can_be_rolled_back(site: Site) -> None:
-    site.agent.checkpoint("s", name="begin")
-    site.say("first", turns=24)
-    site.store.note()
-    site.compact()
-    site.store_away()
-
-    site.go_back()
-    site.rollback("begin")
-    site.store_away()
-    new = site.say("new")
-
-    assert site.told() == new
-    assert site.archived() == []
-    assert site.remembered() == []
-
-
-class _StoppedStates(SqlArchive):
-    """The archive of a worker that is stopped once, when it has read what it is to store."""
-
-    meanwhile: Callable[[], object] | None = None
-
-    def drain(self, drains: Mapping[SessionRef, Drain]) -> None:
-        happens, self.meanwhile = self.meanwhile, None
-        if happens:
-            happens()
-        super().drain(drains)
-
-
-def test_a_drain_of_what_redis_lost_that_nobody_follows_is_kept_apart(
-    site: Site, tmp_path: Path
-) -> None:
-    """A worker was stopped before it stored, and goes on where nothing is compacted any more."""
-    first = site.say("first")
-    site.store.note()
-    lost = site.say("lost", turns=24)
-    site.compact()
-    new: list[str] = []
-
-    def meanwhile() -> None:
-        site.go_back()
-        new.extend(site.say("new", turns=2))
-
-    with closing(_StoppedStates.open(f"sqlite:///{tmp_path}/archive.db")) as archive:
-        archive.meanwhile = meanwhile
-        site.archiving_with(archive).archive(site.worker.ref("s"))
-
-    assert not set(site.archived()) & set(lost)
-    assert not set(site.remembered()) & set(lost)
-    assert site.told() == first + new
-    assert len(site.lost()) == 1
-
-
 def test_a_quiet_session_is_compared_once_redis_is_another_run(site: Site) -> None:
     """Nobody pushes to it, compacts it or asks about it: the sweep sees another run of Redis."""
     first = site.say("first")
@@ -439,25 +340,4 @@ def test_a_backup_with_archiving_paused_gives_back_every_turn_up_to_it(
 
     assert after.told() == said
     assert after.lost() == []
-    after.archive.close()
-
-
-@pytest.mark.parametrize("way", [Restored], ids=["restored"])
-def test_an_archive_copied_later_than_redis_keeps_apart_what_redis_has_not(
-    site: Site, tmp_path: Path
-) -> None:
-    said = site.say("first")
-    site.store.note()
-    site.say("between")
-    site.compact()
-    site.store_away()
-    copy = copied(tmp_path)
-
-    after = restored(site.store, copy)
-    assert after.lost() != []
-    said += after.say("new")
-    after.compact()
-    after.store_away()
-
-    assert after.told() == said
     after.archive.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -35,7 +34,6 @@ from turnmill_worker.store.outgoing import RedisOutgoing, release
 # --- Images come back byte for byte, lie in Redis once, and travel only when they must.
 
 
-LARGE = Policy(max_tokens=1_000_000)
 TEXT = {"role": "user", "content": "Go on."}
 BLANK = b"\0" * 2001
 STRAY_BITS = data_url(BLANK)[:-2] + "B="  # the same bytes, spelled in a way nobody would
@@ -128,26 +126,6 @@ def test_an_image_whose_turn_never_followed_soon_expires(
 
     assert 0 < left <= 300_000
     assert redis_client.pttl(key) > 300_000
-
-
-def test_clients_that_push_the_same_image_at_once_all_keep_it(
-    redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
-) -> None:
-    def push() -> None:
-        with ContextClient(redis_server.url, namespace=namespace, broker=SilentWaker()) as own:
-            for _ in range(10):
-                own.push("s", showing(png()))
-
-    threads = [threading.Thread(target=push) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    with ContextClient(redis_server.url, namespace=namespace, broker=SilentWaker()) as fresh:
-        fresh.open("s", LARGE)
-        assert fresh.read("s").messages == [showing(png())] * 60
-    assert len(blob_keys(redis_client, namespace)) == 1
 
 
 def test_a_full_server_takes_neither_the_turn_nor_its_images(
@@ -274,18 +252,6 @@ def test_a_pinned_image_stays_while_a_checkpoint_shows_it(
     released = release(redis_client, worker.ref("s"))
 
     assert (kept, released) == (1, 1)
-    assert blob_keys(redis_client, namespace) == []
-
-
-def test_images_of_a_cleared_session_go_with_its_turns(
-    client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
-) -> None:
-    client.push("s", showing(png()))
-    client.clear("s")
-    assert len(blob_keys(redis_client, namespace)) == 1
-
-    drain(redis_client, worker, "s")
-
     assert blob_keys(redis_client, namespace) == []
 
 

@@ -16,49 +16,18 @@ from turnmill import (
     ContextClient,
     Policy,
     SilentWaker,
-    SystemPromptTooLarge,
 )
 from turnmill.connection.embedded import EmbeddedRedis
-from turnmill.contract.keys import policies_key, session_keys
+from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.tools import count_tools, tools_body
 from turnmill_worker.tokens import count_request, counter_for
-
-# --- Opening creates a session or changes it; what makes no sense changes nothing.
-
-
-HI = {"role": "user", "content": "hi"}
-SMALL = Policy(max_tokens=512)
-TOO_LONG = "rule " * 600
-
-
-def test_a_prompt_that_leaves_no_room_is_refused_with_both_numbers(either: Surface) -> None:
-    with pytest.raises(SystemPromptTooLarge, match=r"tokens.*512") as refused:
-        either.open("s", SMALL, TOO_LONG)
-
-    assert "rule" not in str(refused.value)
-
-
-def test_sessions_of_another_namespace_are_not_listed(either: Surface) -> None:
-    either.push("mine", HI)
-
-    assert either.sessions() == ["mine"]
-
 
 # --- Policies by name: for sessions that follow the name, now and when it changes.
 
 
 ONE, OTHER = Policy(max_tokens=1_000), Policy(max_tokens=2_000)
 SHORT = {"role": "user", "content": "word"}
-
-
-def test_a_session_opened_by_name_has_that_policy(either: Surface) -> None:
-    either.set_policy("short", ONE)
-
-    either.open("s", "short")
-
-    assert either.info("s").policy == ONE
-    assert either.info("s").policy_name == "short"
 
 
 def test_sessions_that_follow_a_name_take_up_its_change(either: Surface) -> None:
@@ -86,15 +55,6 @@ def test_sessions_without_a_policy_follow_the_default(either: Surface, how: str)
     assert either.info("s").policy == ONE
     assert either.set_policy("default", OTHER) == 1
     assert either.info("s").policy == OTHER
-
-
-def test_namespaces_have_policies_of_their_own(
-    either: Surface, redis_client: redis.Redis, namespace: str
-) -> None:
-    either.set_policy("short", ONE)
-
-    assert redis_client.hkeys(policies_key(Namespace(namespace))) == [b"short"]
-    assert redis_client.exists(policies_key(Namespace(f"{namespace}x"))) == 0
 
 
 # --- Tools an agent tells of: counted in every limit, changed by opening again, seen in info.

@@ -78,17 +78,6 @@ def test_the_dedupe_window_is_bounded(
     assert redis_client.zcard(worker.keys("s").ids) == RETRY_WINDOW
 
 
-def test_an_id_of_the_callers_is_remembered_beside_many_of_the_clients(
-    either: Surface, redis_client: redis.Redis, worker: Worker
-) -> None:
-    either.push("s", HI)
-    either.push("s", HI, turn_id="t")
-    either.push_many([("s", HI)] * (RETRY_WINDOW + 1))
-
-    assert either.push("s", HI, turn_id="t").seq == 2
-    assert redis_client.zcard(worker.keys("s").ids) == RETRY_WINDOW + 3
-
-
 def test_push_many_keeps_the_order_within_each_session(either: Surface) -> None:
     pairs = [(f"s{at % 3}", {"role": "user", "content": str(at)}) for at in range(1200)]
     either.open("s1", Policy(max_tokens=100_000))

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from itertools import chain
+from collections.abc import Callable
 
 import pytest
 
 from turnmill import ContextClient, QuotaExceeded
-from turnmill.connection.embedded import EmbeddedRedis
-from turnmill.contract.names import Namespace
 from turnmill.push.admission import REPORT_EVERY
 from turnmill_worker.background.quotas import EVERY, QuotaWatch
 
@@ -98,81 +92,3 @@ def test_pushes_beyond_the_rate_wait_and_are_taken_again(
         again(client).push("other", HELLO)
     time.sleep(refused.retry_after_s + 0.01)
     assert other.push("s", HELLO).seq == pushed + 1
-
-
-# --- Many clients at once against each quota: how far they get beyond it, and that nothing is lost.
-
-
-CLIENTS = 8
-TOLD_EVERY_S = 0.3
-
-
-@pytest.fixture
-def crowd(
-    client: ContextClient, redis_server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[list[ContextClient]]:
-    """Clients of one tenant that ask sooner than after ten seconds."""
-    monkeypatch.setattr("turnmill.client._sync.client.REGISTER_EVERY_S", TOLD_EVERY_S)
-    made = [
-        ContextClient(redis_server.url, namespace=client.namespace, broker=client._waker)
-        for _ in range(CLIENTS)
-    ]
-    yield made
-    for each in made:
-        each.close()
-
-
-@contextmanager
-def measuring(watch: QuotaWatch, client: ContextClient) -> Iterator[None]:
-    """A sweep of the client's namespace, over and over."""
-    over = threading.Event()
-
-    def sweep() -> None:
-        while not over.wait(0.02):
-            watch.run([Namespace(client.namespace)])
-
-    thread = threading.Thread(target=sweep)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
-def pushed_by_all(
-    crowd: list[ContextClient], push: Callable[[ContextClient, str], object]
-) -> list[float]:
-    """When each push of all these clients was taken, up to the one that was refused."""
-
-    def work(number: int) -> list[float]:
-        taken: list[float] = []
-        for at in range(5_000):
-            try:
-                push(crowd[number], f"s{number}-{at}")
-            except QuotaExceeded:
-                return taken
-            taken.append(time.monotonic())
-        raise AssertionError("no push was refused")
-
-    with ThreadPoolExecutor(len(crowd)) as pool:
-        return sorted(chain.from_iterable(pool.map(work, range(len(crowd)))))
-
-
-@pytest.mark.parametrize("quota", ["sessions = 20", "bytes = 400_000"])
-def test_clients_at_once_exceed_a_quota_for_no_longer_than_it_takes_to_tell_them(
-    quota: str,
-    client: ContextClient,
-    crowd: list[ContextClient],
-    measure: Callable[[str], QuotaWatch],
-) -> None:
-    def push(by: ContextClient, session: str) -> None:
-        time.sleep(0.02)
-        by.push(session, LONG)  # of 20 kB each: the twentieth is at both quotas
-
-    with measuring(measure(quota), client):
-        taken = pushed_by_all(crowd, push)
-
-    assert taken[-1] - taken[19] < 2 * TOLD_EVERY_S + 5 * 0.02 + 1.0
-    assert len(taken) >= 20
-    assert len(client.sessions()) == len(taken)  # what was taken is there, what was refused is not

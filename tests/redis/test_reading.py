@@ -29,32 +29,6 @@ LONG = {"role": "user", "content": "word " * 60}
 SMALL = Policy(max_tokens=512)
 
 
-def test_a_read_has_what_was_pushed_at_once(either: Surface) -> None:
-    either.push("s", {"role": "user", "content": "one"})
-    either.push("s", {"role": "assistant", "content": "two"})
-
-    read = either.read("s")
-
-    assert [message["content"] for message in read.messages] == ["one", "two"]
-    assert (read.last_seq, read.version, read.projection) == (2, 0, None)
-
-
-def test_a_read_after_a_commit_has_the_summary_and_every_later_turn(
-    either: Surface, worker: Worker
-) -> None:
-    either.open("s", SMALL)
-    either.push_many([("s", LONG)] * 12)
-    worker.work("s")
-    either.push("s", {"role": "user", "content": "later"})
-
-    read = either.read("s")
-
-    assert read.version == 1
-    assert "[Summary of the conversation" in read.messages[0]["content"]
-    assert len(read.messages) == 1 + read.last_seq - read.watermark
-    assert read.messages[-1]["content"] == "later"
-
-
 def test_a_read_between_two_commits_is_a_prefix_of_the_next(
     either: Surface, worker: Worker
 ) -> None:
@@ -87,19 +61,6 @@ def test_a_read_into_which_a_commit_fell_is_seen_to_be_torn(
     whole = [run(*step) for step in steps]
     assert commands.is_torn(replies)
     assert not commands.is_torn(whole)
-
-
-def test_over_the_limit_a_read_is_cut_and_says_so(either: Surface) -> None:
-    either.open("s", SMALL)
-    either.push_many([("s", LONG)] * 12)
-
-    read = either.read("s")
-
-    assert read.projection is not None
-    assert read.tokens <= SMALL.hard_limit
-    assert read.messages[-1] == LONG
-    # Behind what the user said in the turns that are left out.
-    assert f"{read.projection.turns} turns" in read.messages[1]["content"]
 
 
 # --- A read that only asks for what is new since the last one returns what a whole read does.
@@ -194,47 +155,6 @@ def test_after_redis_went_back_no_read_has_what_was_lost(site: Site) -> None:
     assert found.messages[-1]["content"] == new[-1]
 
 
-# --- Sessions whose policy wants cache marks have them in Anthropic's requests, and only there.
-
-
-POLICY = Policy(max_tokens=1024, quality_threshold=0, cache_marks=True)
-MARK = {"cache_control": {"type": "ephemeral"}}
-
-
-def turn(at: int) -> dict[str, Any]:
-    text = {"type": "text", "text": f"turn {at} " + "word " * 60, **MARK}
-    return {"role": "user", "content": [text]}
-
-
-def marked(request: dict[str, Any]) -> list[str]:
-    """The texts of blocks with a mark."""
-    said = [*request.get("system", ()), *(b for m in request["messages"] for b in m["content"])]
-    return [b["text"] for b in said if isinstance(b, dict) and "cache_control" in b]
-
-
-def test_marks_stand_behind_the_prompt_and_the_head_and_stay_there(
-    either: Surface, worker: Worker
-) -> None:
-    either.open("s", POLICY, "You are terse.")
-    first = marked(either.read("s").request_for("anthropic"))
-    for at in range(12):
-        either.push("s", turn(at))
-        if at % 4 == 3:
-            worker.work("s")
-    assert either.info("s").compactions > 0
-
-    before = either.read("s").request_for("anthropic")
-    either.push("s", turn(99))
-    after = either.read("s").request_for("anthropic")
-
-    assert first == ["You are terse."]
-    assert marked(before)[0] == "You are terse."
-    assert len(marked(before)) == 2
-    assert marked(after) == marked(before)
-    assert after["system"] == before["system"]
-    assert after["messages"][:-1] == before["messages"]
-
-
 # --- A step pushes and reads in one round trip, and does what the two would do one after the other.
 
 
@@ -282,16 +202,6 @@ def test_a_step_returns_what_a_read_behind_a_push_would(
         assert found.messages[-1] == said(at)
         projected += found.projection is not None
     assert projected or change is not CHANGES["nothing"]
-
-
-def test_a_script_that_the_server_lost_is_sent_again_and_the_turn_is_there_once(
-    either: Surface, redis_client: redis.Redis
-) -> None:
-    either.step("s", said(0))
-    raw: Any = redis_client
-    raw.script_flush()
-
-    assert either.step("s", said(1)).messages == [said(0), said(1)]
 
 
 def test_what_is_refused_stores_nothing_and_the_next_step_is_as_any(

@@ -118,17 +118,6 @@ def test_a_full_server_still_answers_reads(connect: Connect, own_server: Embedde
     assert client.info("s").last_seq == 1
 
 
-def test_a_full_server_can_be_emptied_by_forgetting(
-    connect: Connect, own_server: EmbeddedRedis
-) -> None:
-    client = connect(own_server.url)
-    client.push("s", HI)
-    with redis.Redis.from_url(own_server.url) as plain:
-        plain.config_set("maxmemory", 1)
-
-    assert client.forget("s")
-
-
 # --- Connections are shared by many callers at once, and no caller ever gets another's reply.
 
 

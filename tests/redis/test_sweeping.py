@@ -246,7 +246,7 @@ def _told(server: redis.Redis) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("both")
 @pytest.mark.parametrize("name", ShardKeys.__slots__)
-@pytest.mark.parametrize("kind", ["string", "not-utf-8", "no-name"])
+@pytest.mark.parametrize("kind", ["string", "no-names"])
 def test_a_damaged_list_of_one_namespace_stops_no_other(
     server: redis.Redis, name: str, kind: str
 ) -> None:
@@ -264,13 +264,11 @@ def test_a_damaged_list_of_one_namespace_stops_no_other(
 def _damage(server: redis.Redis, key: str, kind: str) -> None:
     server.delete(key)
     raw: Any = server
-    match kind:
-        case "string":
-            server.set(key, MARK)
-        case "not-utf-8":
-            raw.zadd(key, {b"\xff\xfe" + MARK.encode(): 1, f"1:{{{MARK}}}": float("-inf")})
-        case "no-name":
-            raw.zadd(key, {f"{{}} {MARK}": 1, "": 2, ":": 3, "x" * 100_000: 4})
+    if kind == "string":
+        server.set(key, MARK)
+        return
+    raw.zadd(key, {b"\xff\xfe" + MARK.encode(): 1, f"1:{{{MARK}}}": float("-inf")})
+    raw.zadd(key, {f"{{}} {MARK}": 1, "": 2, ":": 3, "x" * 100_000: 4})
 
 
 @pytest.mark.parametrize("damage", ["deleted", "replaced", "junk"])
