@@ -7,12 +7,10 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.archive.records import EPOCH, LATER, image, session, turn
+from tests.archive.records import EPOCH, LATER, session, turn
 from turnmill.contract.names import Namespace
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.ports.values import Batch, Memory
-
-SHARED = image(b"shared" * 200)
 
 
 def pool(workers: int) -> ProcessPoolExecutor:

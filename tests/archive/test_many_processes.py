@@ -26,19 +26,19 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_workers_that_start_at_once_make_one_archive(empty_url: str) -> None:
-    with processes.pool(6) as pool:
+    with processes.pool(4) as pool:
         start = time.time() + 3
-        opened = [pool.submit(processes.open_and_store, empty_url, at, start) for at in range(6)]
+        opened = [pool.submit(processes.open_and_store, empty_url, at, start) for at in range(4)]
         for one in opened:
             one.result()
 
     archive = SqlArchive.open(empty_url)
-    assert len(archive.sessions(SHOP)) == 6
+    assert len(archive.sessions(SHOP)) == 4
     archive.close()
 
 
 def test_concurrent_writers_lose_and_double_nothing(empty_url: str, archive: SqlArchive) -> None:
-    workers, batches = 4, 8
+    workers, batches = 3, 6
     with processes.pool(workers) as pool:
         writing = [
             pool.submit(processes.store_in_turns, empty_url, at, batches) for at in range(workers)

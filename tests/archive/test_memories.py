@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.archive.records import EPOCH, compaction, session, turn
+from tests.archive.records import EPOCH, compaction, turn
 from turnmill.contract.names import Namespace, Seq
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.ports.values import Batch, Memory, SessionRef
@@ -112,17 +112,3 @@ def test_an_agent_can_have_something_remembered(archive: SqlArchive) -> None:
 
     assert [found for _, found in archive.memories(SHOP)] == [memory]
     assert remembered(archive, Namespace("other")) == {}
-
-
-def test_memories_are_followed_by_cursor(archive: SqlArchive, ref: SessionRef) -> None:
-    archive.store(ref, EPOCH, Batch(turns=tuple(map(turn, range(1, 6)))))
-
-    seen: list[str] = []
-    after = 0
-    while found := archive.memories(SHOP, after=after, most=2):
-        after = found[-1][0]
-        seen += [memory.text for _, memory in found]
-    archive.store(session("agent-8"), EPOCH, Batch(turns=(turn(9),)))
-
-    assert seen == [f"turn {seq}" for seq in range(1, 6)]
-    assert [memory.text for _, memory in archive.memories(SHOP, after=after)] == ["turn 9"]

@@ -105,7 +105,7 @@ ANY_JSON = st.recursive(
 
 
 @settings(
-    max_examples=150,
+    max_examples=50,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(content=ANY_JSON, text=ANY_TEXT, turn_id=ANY_TEXT, raw=st.binary())
