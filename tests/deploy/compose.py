@@ -14,11 +14,7 @@ REPOSITORY: Final = Path(__file__).parents[2]
 PATH: Final = REPOSITORY / "docker-compose.yml"
 SECRETS: Final = "/run/secrets"
 """Where Compose mounts them."""
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-class MissingVariableError(Exception):
-    """Compose would stop here: a `${NAME:?message}` without a value."""
+_EXPRESSION: Final = re.compile(r"\$(?:(\$)|\{(\w+)(?::-([^${}]*))?\})")
 
 
 class Healthcheck(BaseModel):
@@ -108,38 +104,9 @@ def _interpolated(node: Any, variables: Mapping[str, str]) -> Any:
 
 
 def interpolate(text: str, variables: Mapping[str, str]) -> str:
-    """Substitute `$$`, `${NAME}`, `${NAME:-default}` and `${NAME:?message}`, which may nest."""
-    before, dollar, rest = text.partition("$")
-    if not dollar:
-        return before
-    if rest.startswith("$"):
-        return f"{before}${interpolate(rest[1:], variables)}"
-    end = _closing_brace(rest)
-    return before + _expand(rest[1:end], variables) + interpolate(rest[end + 1 :], variables)
-
-
-def _closing_brace(text: str) -> int:
-    depth = 0
-    for index, character in enumerate(text if text.startswith("{") else ""):
-        depth += (character == "{") - (character == "}")
-        if depth == 0:
-            return index
-    raise ValueError(f"not an expression this reader knows: ${text}")
-
-
-def _expand(expression: str, variables: Mapping[str, str]) -> str:
-    name = _NAME.match(expression)
-    if name is None:
-        raise ValueError(f"not a variable name this reader knows: {expression}")
-    value = variables.get(name[0], "")
-    match expression[name.end() : name.end() + 2], expression[name.end() + 2 :]:
-        case "", _:
-            return value
-        case ":-", default:
-            return value or interpolate(default, variables)
-        case ":?", message if not value:
-            raise MissingVariableError(f"{name[0]}: {message}")
-        case ":?", _:
-            return value
-        case operator, _:
-            raise ValueError(f"an operator this reader does not know: {operator}")
+    """Substitute `$$`, `${NAME}` and `${NAME:-default}`, all that the file uses."""
+    if "$" in _EXPRESSION.sub("", text):
+        raise ValueError(f"not an expression this reader knows: {text}")
+    return _EXPRESSION.sub(
+        lambda found: found[1] or variables.get(found[2]) or found[3] or "", text
+    )

@@ -8,9 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from tests.deploy.compose import PATH, REPOSITORY, SECRETS, interpolate, load
+from tests.deploy.compose import PATH, REPOSITORY, SECRETS, load
 from turnmill.contract.jobs import QUEUES
 
 YAMLLINT = "{extends: default, rules: {document-start: disable, line-length: {max: 120}}}"
@@ -55,23 +53,6 @@ def test_only_flower_is_published_and_only_on_loopback() -> None:
     assert not any(published.values())
 
 
-def test_one_service_builds_the_image_that_the_others_use() -> None:
-    services = load({}).services
-    builders = [name for name, service in services.items() if service.build]
-
-    assert builders == ["estimate"]
-    assert {s.image for name, s in services.items() if name != "redis"} == {"turnmill:local"}
-
-
-def test_the_broker_is_the_state_store_unless_named() -> None:
-    estimate = load({}).services["estimate"]
-
-    assert "TURNMILL_BROKER_URL" not in estimate.variables({})
-    assert estimate.variables({"TURNMILL_BROKER_URL": "amqp://x"})["TURNMILL_BROKER_URL"] == (
-        "amqp://x"
-    )
-
-
 def test_a_model_is_set_up_in_the_file_that_every_worker_reads() -> None:
     # `environment` comes before `env_file`, and a name without a value there is absent for good.
     model = re.compile(r"TURNMILL_(?:MODEL|BATCH|REDACTOR|EMBEDDINGS)(?!\w*_KEY_FILE)")
@@ -79,14 +60,6 @@ def test_a_model_is_set_up_in_the_file_that_every_worker_reads() -> None:
     for name, service in load({}).workers().items():
         assert [(each.path, each.required) for each in service.env_file] == [("worker.env", False)]
         assert not [variable for variable in service.environment if model.match(variable)], name
-
-
-def test_what_the_compose_file_passes_on_is_listed_at_its_top() -> None:
-    top = PATH.read_text().partition("name: turnmill")[0]
-
-    for name, service in load({}).services.items():
-        passed = {variable for variable, value in service.environment.items() if value is None}
-        assert not [variable for variable in passed if f"#   {variable} " not in top], name
 
 
 def test_every_worker_shares_the_volume_that_the_image_keeps_the_archive_in() -> None:
@@ -99,40 +72,6 @@ def test_every_worker_shares_the_volume_that_the_image_keeps_the_archive_in() ->
     for name, service in compose.workers().items():
         assert f"archive:{data_dir}" in service.volumes, name
         assert "TURNMILL_DATA_DIR" not in service.variables({}), name
-
-
-def test_an_archive_elsewhere_and_templates_reach_every_worker() -> None:
-    postgres = {"TURNMILL_ARCHIVE_URL": "postgresql://me@db/archive"}
-
-    for name, service in load({}).workers().items():
-        folder = service.variables({})["TURNMILL_TEMPLATE_DIRS"]
-        assert f"./templates:{folder}:ro" in service.volumes, name
-        assert "TURNMILL_ARCHIVE_URL" not in service.variables({}), name
-        assert service.variables(postgres).items() >= postgres.items(), name
-    mine = load({"TURNMILL_TEMPLATES": "/srv/mine"}).services["summarize"]
-    assert "/srv/mine:/etc/turnmill/templates:ro" in mine.volumes
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("plain", "plain"),
-        ("$$(hostname)", "$(hostname)"),
-        ("a${SET}b", "avb"),
-        ("${SET:-d}", "v"),
-        ("${UNSET:-d}", "d"),
-        ("${UNSET:-x${SET:-d}y}z", "xvyz"),
-        ("${SET:?m}", "v"),
-    ],
-)
-def test_the_reader_interpolates_as_compose_does(text: str, value: str) -> None:
-    assert interpolate(text, {"SET": "v"}) == value
-
-
-@pytest.mark.parametrize("text", ["$NAME", "${A", "${:-x}", "${A:+x}"])
-def test_the_reader_refuses_what_it_does_not_know(text: str) -> None:
-    with pytest.raises(ValueError, match="this reader"):
-        interpolate(text, {"A": "v"})
 
 
 def test_no_secret_is_in_an_environment_or_on_a_command_line() -> None:

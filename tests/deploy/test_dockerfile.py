@@ -64,26 +64,6 @@ def test_hadolint_has_nothing_to_say() -> None:
     assert checked.returncode == 0, checked.stdout.decode()
 
 
-def test_base_images_are_tagged_official_ones() -> None:
-    images = [stage[0].value.split()[0] for stage in stages()]
-
-    for image in images:
-        name, _, tag = image.partition(":")
-        assert tag, image
-        assert not tag.startswith("latest"), image
-        assert "/" not in name, image
-
-
-def test_what_builds_stays_in_the_build_stage() -> None:
-    build, runtime = stages()
-
-    assert any("hatchling build" in i.value for i in build)
-    assert all("--no-cache-dir" in i.value for i in build if "pip " in i.value)
-    for tool in ("pip ", "apt", "gcc", "build-essential"):
-        assert not any(tool in i.value for i in runtime if i.name == "RUN"), tool
-    assert all(i.value.startswith("--from=") for i in runtime if i.name == "COPY")
-
-
 def test_the_process_is_not_root_and_has_a_fixed_number() -> None:
     runtime = stages()[-1]
     names = [i.name for i in runtime]

@@ -15,11 +15,11 @@ from tests.deploy.processes import (
     Program,
     answers,
     clean_environment,
-    free_port,
     redis_servers,
     running,
 )
 from tests.processes import wait_until
+from turnmill.connection.embedded import free_port
 
 CONFIGURATION = REPOSITORY / "deploy" / "redis.conf"
 

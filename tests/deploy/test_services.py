@@ -21,12 +21,12 @@ from tests.deploy.processes import (
     alive,
     answers,
     clean_environment,
-    free_port,
     redis_servers,
     running,
 )
 from tests.processes import wait_until
 from turnmill import ContextClient, Policy, UnknownSession
+from turnmill.connection.embedded import free_port
 from turnmill.contract.jobs import QUEUES
 
 

@@ -12,9 +12,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.deploy.processes import clean_environment, free_port, redis_servers, running
+from tests.deploy.processes import clean_environment, redis_servers, running
 from tests.processes import wait_until
 from tests.security.certificates import Authority, Signed
+from turnmill.connection.embedded import free_port
 
 __all__ = ["TlsRedis", "tls_redis"]
 
