@@ -137,6 +137,9 @@ def test_turns_pushed_meanwhile_are_kept_and_the_batch_still_counts(patient: Pat
     planned = patient.client.info("s").counted_seq
     patient.say(5)
     assert patient.summarize().outcome == "batched"
+    wait = patient.client.info("s").wait
+    assert wait is not None
+    assert wait.on == "batch"
 
     patient.endpoint.batches.takes_s = 0.0
     outcome = patient.summarize()
