@@ -37,7 +37,7 @@ demo: | $(BIN)/turnmill  ## Run 50 concurrent tool-using agents through the whol
 unexport PYTHONDONTWRITEBYTECODE
 
 # What breaks servers and workers for long, looks for faults at random, or is somebody else's: once a day.
-SOAK := tests/chaos tests/fuzz tests/cluster tests/integrations/theirs tests/worker/test_step_workload.py
+SOAK := tests/chaos tests/fuzz tests/cluster tests/integrations/theirs
 # Two thirds of what tests take they wait: for workers, for servers, for leases to run out. So six at a
 # time keep two cores busy; tests/conftest.py has the modules begin first that wait most.
 RUN := -m pytest --numprocesses=6 --dist=loadscope --no-loadscope-reorder --durations=30

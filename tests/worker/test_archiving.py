@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -22,13 +21,11 @@ from tests.worker.harness import (
     grown,
     keys_of,
     push_all,
-    send,
     until_drained,
     until_settled,
 )
 from turnmill import ArchiveUnavailable, ContextClient
 from turnmill.connection.embedded import EmbeddedRedis
-from turnmill.contract.jobs import ARCHIVE
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.trajectory import Trajectory
 from turnmill_worker.archive.store import SqlArchive
@@ -91,30 +88,6 @@ def test_every_pool_keeps_many_sessions_small_and_archives_what_left_them(
     assert worker.stop() == 0
 
 
-def test_several_workers_draining_at_once_store_every_turn_once(
-    client: ContextClient,
-    server: redis.Redis,
-    store: EmbeddedRedis,
-    tmp_path: Path,
-    new_worker: NewWorker,
-) -> None:
-    compacting = new_worker("compacting", queues="estimate,compact,summarize")
-    turns = grown(client, "s", 1_500)
-    assert int(server.xlen(keys_of(client, "s").covered)) > 1_000
-    compacting.stop()
-
-    for _ in range(12):
-        send(store.url, ARCHIVE, client.namespace, "s")
-    for name in ("one", "two", "three"):
-        new_worker(name, pool="threads", concurrency=2, env=archive_in(tmp_path))
-
-    until_drained(server, client, "s")
-    _assert_whole(client.trajectory("s"), turns)
-    with _opened(tmp_path) as archive:
-        ref = SessionRef(Namespace(client.namespace), SessionId("s"))
-        assert archive.left(ref).turns == client.info("s").watermark
-
-
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the archive's only write lock."""
@@ -154,23 +127,6 @@ def _has_open(pid: int, path: Path) -> bool:
     return any(each.path == str(path) for each in psutil.Process(pid).open_files())
 
 
-def test_compactions_go_on_while_the_archive_is_locked(
-    client: ContextClient, server: redis.Redis, tmp_path: Path, new_worker: NewWorker
-) -> None:
-    SqlArchive.open(f"sqlite:///{_prepared(tmp_path)}").close()
-    new_worker("compacting", queues="estimate,compact,summarize", env=archive_in(tmp_path))
-    new_worker("archiving", queues="archive", env=archive_in(tmp_path))
-    client.open("s", SMALL)
-
-    with _locked(tmp_path):
-        push_all(client, "s", turns := chat(150))
-        until_settled(client, "s", turns=150)
-        assert int(server.xlen(keys_of(client, "s").covered)) == client.info("s").watermark > 0
-
-    until_drained(server, client, "s")
-    _assert_whole(client.trajectory("s"), turns)
-
-
 @pytest.mark.usefixtures("archiving")
 def test_a_session_forgotten_while_it_is_drained_leaves_nothing(
     client: ContextClient, server: redis.Redis, tmp_path: Path
@@ -196,37 +152,6 @@ def test_a_session_forgotten_while_it_is_drained_leaves_nothing(
 
 
 @pytest.mark.usefixtures("archiving")
-def test_the_next_session_of_a_forgotten_name_keeps_its_archive(
-    client: ContextClient, server: redis.Redis
-) -> None:
-    for topic in ("parcel", "letter"):
-        client.forget("s")
-        grown(client, "s", 120, topic=topic)
-        until_drained(server, client, "s")
-
-    _assert_whole(client.trajectory("s"), chat(120, topic="letter"))
-
-
-def test_a_session_that_expires_before_the_archive_is_back_is_gone_and_stops_nobody(
-    client: ContextClient, server: redis.Redis, tmp_path: Path, new_worker: NewWorker
-) -> None:
-    blocked = tmp_path / "data"
-    blocked.write_text("a file where the folder should be")
-    new_worker("archiving", env=archive_in(tmp_path))
-    for session in ("expiring", "living"):
-        grown(client, session, 120, topic="parcel")
-
-    for key in keys_of(client, "expiring").owned:
-        server.pexpire(key, 1)
-    blocked.unlink()
-
-    until_drained(server, client, "living")
-    wait_until(lambda: server.zscore(keys_of(client, "expiring").unarchived, "expiring") is None)
-    _assert_whole(client.trajectory("living"), chat(120))
-    wait_until(lambda: client.sessions() == ["living"])
-
-
-@pytest.mark.usefixtures("archiving")
 def test_what_an_expired_session_had_archived_can_still_be_told(
     client: ContextClient, server: redis.Redis
 ) -> None:
@@ -238,26 +163,6 @@ def test_what_an_expired_session_had_archived_can_still_be_told(
 
     told = client.trajectory("s")
     assert [turn.messages for turn in told.turns] == [(each,) for each in turns[:watermark]]
-
-
-@pytest.mark.usefixtures("archiving")
-def test_trajectories_told_while_turns_move_are_whole(
-    client: ContextClient, new_worker: NewWorker, tmp_path: Path
-) -> None:
-    new_worker("telling", queues="archive", env=archive_in(tmp_path))
-    turns = chat(600)
-    client.open("s", SMALL)
-    pushing = threading.Thread(target=push_all, args=(client, "s", turns))
-    pushing.start()
-    wait_until(lambda: client.info("s").version > 0)
-
-    told = [client.trajectory("s") for _ in range(10)]
-
-    pushing.join()
-    for each in told:
-        _assert_whole(each, turns[: len(each.turns)])
-    lengths = [len(each.turns) for each in told]
-    assert lengths == sorted(lengths)
 
 
 def test_an_archive_that_is_away_stops_no_compaction_and_has_all_when_it_is_back(

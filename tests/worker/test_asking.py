@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,6 @@ from tests.worker.harness import (
     asking,
     chat,
     keys_of,
-    push_all,
     question_keys,
     send,
 )
@@ -118,37 +116,6 @@ def test_questions_and_answers_leave_nothing_behind(
 
     assert question_keys(server, client.namespace, "ask") == []
     assert question_keys(server, client.namespace, "answer") == []
-
-
-@pytest.mark.usefixtures("worker")
-def test_an_answer_nobody_reads_expires(client: ContextClient, server: redis.Redis) -> None:
-    client.push_many([("s", turn) for turn in chat(20)])
-
-    client.summarize("s", wait=False)
-
-    wait_until(lambda: client.info("s").version == 1)
-    wait_until(lambda: question_keys(server, client.namespace, "answer"))
-    [answer] = question_keys(server, client.namespace, "answer")
-    assert 0 < int(server.pttl(answer)) <= 60_000
-
-
-@pytest.mark.usefixtures("worker")
-def test_many_agents_ask_at_once_and_each_gets_its_own_answer(client: ContextClient) -> None:
-    sessions = {f"s{n}": chat(n + 1, topic=f"parcel of s{n}") for n in range(12)}
-    for session, turns in sessions.items():
-        push_all(client, session, turns)
-    told: dict[str, list[Any]] = {}
-
-    def tell(session: str) -> None:
-        told[session] = [turn.messages[0] for turn in client.trajectory(session).turns]
-
-    threads = [threading.Thread(target=tell, args=(session,)) for session in sessions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-
-    assert told == sessions
 
 
 # Where no worker is

@@ -47,11 +47,10 @@ def _caught_holding_the_lease(
     return pushed
 
 
-@pytest.mark.parametrize("pool", ["solo", "prefork"])
 def test_the_work_of_a_killed_worker_is_finished_by_another(
-    pool: str, client: ContextClient, server: redis.Redis, new_worker: NewWorker
+    client: ContextClient, server: redis.Redis, new_worker: NewWorker
 ) -> None:
-    doomed = new_worker("doomed", pool=pool)
+    doomed = new_worker("doomed")
     pushed = _caught_holding_the_lease(client, server, "s")
 
     doomed.kill()
@@ -77,31 +76,6 @@ def test_a_killed_child_of_a_prefork_worker_costs_only_a_retry(
 
     until_settled(client, "s", turns=len(pushed))
     stored(server, client, "s").assert_conserved(pushed)
-
-
-def test_nothing_is_lost_or_doubled_while_workers_keep_dying(
-    client: ContextClient, server: redis.Redis, new_worker: NewWorker
-) -> None:
-    sessions = {f"s{n}": chat(120, topic=f"parcel of s{n}") for n in range(8)}
-    for session in sessions:
-        client.open(session, SMALL)
-
-    for start in range(0, 120, 40):
-        doomed = new_worker(f"doomed-{start}")
-        before = sum(client.info(session).counted_seq for session in sessions)
-        for session, turns in sessions.items():
-            client.push_many((session, turn) for turn in turns[start : start + 40])
-        wait_until(
-            lambda: sum(client.info(s).counted_seq for s in sessions) > before,  # noqa: B023
-            what="the doomed worker at work",
-        )
-        doomed.kill()
-    new_worker("heir")
-
-    for session, turns in sessions.items():
-        until_settled(client, session, turns=120)
-        stored(server, client, session).assert_conserved(turns)
-        assert client.info(session).version > 0
 
 
 def test_a_warm_shutdown_finishes_the_job_and_leaves_the_rest_to_others(

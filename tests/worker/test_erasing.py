@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import redis
 
-from tests.chaos.proxy import Proxy, Trap
 from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import (
     ROLLING,
@@ -26,7 +25,7 @@ from tests.worker.harness import (
     until_settled,
     user,
 )
-from turnmill import ContextClient, NoCheckpoint
+from turnmill import ContextClient
 from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
 
@@ -217,43 +216,7 @@ def test_a_session_that_only_the_archive_has_is_erased_there(
     assert _found(_archive_files(folder), _runs(SAID)) == {}
 
 
-def test_a_summary_under_way_is_refused_after_an_erasure(
-    client: ContextClient, front: Proxy, tmp_path: Path, new_worker: NewWorker
-) -> None:
-    new_worker("erasing", queues="estimate,compact,archive", env=archive_in(tmp_path))
-    client.open("s", ROLLING)
-    push_all(client, "s", [user(SAID), *chat(100)])
-    commit = front.set(Trap("commit", "freeze"))
-    through = {**archive_in(tmp_path), "TURNMILL_REDIS_URL": front.url}
-    compacting = new_worker("compacting", queues="summarize", env=through)
-    assert commit.sprung.wait(180)
-    try:
-        told = client.erase("s", turns=[1], timeout_s=30)
-    finally:
-        commit.released.set()
-
-    wait_until(lambda: "stale" in compacting.output(), within_s=60)
-    wait_until(lambda: client.info("s").version > 1, within_s=60)
-    assert told.turns == (1,)
-    assert "Priscilla" not in json.dumps(client.read("s").messages)
-
-
 # Which turns are erased, what goes with them, and what is told of it
-
-
-@pytest.mark.usefixtures("erasing")
-def test_what_repeats_the_words_is_told_and_goes_when_that_is_asked_for(
-    client: ContextClient,
-) -> None:
-    client.open("s", ROLLING, f"Remember: {SAID}")
-    push_all(client, "s", [user(SAID), user("Hello."), user(f"You said: {SAID}")])
-
-    looked = client.erase("s", turns=[1], dry_run=True, timeout_s=60)
-    assert (looked.turns, looked.repeated_in, looked.in_system_prompt) == ((1,), (3,), True)
-    assert client.read("s").messages[1]["content"] == SAID
-
-    told = client.erase("s", turns=[1], repeats=True, timeout_s=60)
-    assert (told.turns, told.repeated_in) == ((1, 3), ())
 
 
 @pytest.mark.usefixtures("erasing")
@@ -290,24 +253,3 @@ def test_no_memory_is_found_of_what_was_erased(client: ContextClient, server: re
     _at_rest(server, client)
     assert not any("Priscilla" in each.text for each in client.ground(asked, 20).memories)
     assert client.ground("Who has a bicycle?").memories[0].text == "Otto has a bicycle."
-
-
-@pytest.mark.usefixtures("erasing")
-def test_no_version_made_of_erased_turns_can_be_restored(
-    client: ContextClient, server: redis.Redis
-) -> None:
-    client.open("s", ROLLING)
-    push_all(client, "s", chat(60))
-    _at_rest(server, client)
-    first = client.info("s").version
-    push_all(client, "s", [user(SAID), *chat(60, topic="crate")])
-    _at_rest(server, client)
-    last = client.info("s").version
-
-    told = client.erase("s", turns=[61], timeout_s=60)
-
-    assert told.contexts == last - first
-    with pytest.raises(NoCheckpoint, match="erased"):
-        client.rollback("s", last, timeout_s=30)
-    assert client.rollback("s", first, timeout_s=30).seq <= 60
-    assert client.trajectory("s").compactions[last].record.strategy == "erase"

@@ -5,21 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 import redis
 
-from tests.chaos.proxy import Proxy, Trap
 from tests.going_back import Cut
 from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import ROLLING, SMALL, chat, keys_of, long_turns, push_all, until_settled
+from tests.worker.harness import ROLLING, chat, keys_of, long_turns, until_settled
 from turnmill import ContextClient
 from turnmill.connection.embedded import EmbeddedRedis
-from turnmill.contract.names import Namespace, SessionId
-from turnmill_worker.archive.store import SqlArchive
-from turnmill_worker.ports.values import SessionRef
 
 pytestmark = pytest.mark.worker
 
@@ -60,33 +55,3 @@ def test_a_worker_that_was_stopped_meanwhile_commits_nothing_of_what_redis_lost(
         assert {turn.state for turn in told} == {"kept"}
         assert "event='stale'" in worker.output()
         assert not any("Parcel" in str(message) for message in client.read("s").messages)
-
-
-@pytest.mark.parametrize("begins_again", [False, True])
-def test_a_session_that_redis_lost_whole_while_it_was_drained_keeps_its_archive(
-    store: EmbeddedRedis, tmp_path: Path, *, begins_again: bool
-) -> None:
-    url = f"sqlite:///{tmp_path}/archive.db"
-    env = {"TURNMILL_BROKER_URL": store.url, "TURNMILL_ARCHIVE_URL": url}
-    with (
-        EmbeddedRedis(tmp_path / "state", durable=False) as state,
-        Proxy(state.port) as front,
-        WorkerProcess(front.url, tmp_path, name="draining", env=env) as worker,
-        ContextClient(state.url, namespace="back", broker=store.url) as client,
-        redis.Redis.from_url(state.url) as server,
-        closing(SqlArchive.open(url)) as archive,
-    ):
-        ref = SessionRef(Namespace("back"), SessionId("s"))
-        stored = front.set(Trap("drained", "freeze"))
-        client.open("s", SMALL)
-        push_all(client, "s", chat(120))
-        wait_until(stored.sprung.is_set, what="stored, and not trimmed")
-        kept = archive.turns(ref)
-        server.flushall()
-        if begins_again:
-            client.open("s", SMALL)
-            client.push("s", chat(1)[0])
-        stored.released.set()
-
-        wait_until(lambda: "redis lost a session" in worker.output(), what="said")
-        assert archive.turns(ref) == kept != []

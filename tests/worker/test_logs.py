@@ -23,7 +23,7 @@ MARK = "moonflower-4712"
 Line = dict[str, Any]
 
 
-@pytest.fixture(scope="module", params=["threads", "prefork"])
+@pytest.fixture(scope="module", params=["prefork"])
 def lines(
     request: pytest.FixtureRequest, store: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory
 ) -> list[Line]:

@@ -121,25 +121,6 @@ def test_with_no_workers_an_input_is_pushed_all_the_same(
         assert result.grounding_used == ()
 
 
-def test_memories_are_found_without_the_embeddings_endpoint(
-    new_worker: NewWorker, new_server: NewServer, tmp_path: Path, namespace: str
-) -> None:
-    url = new_server().url
-    with serving() as endpoint, ContextClient(url, namespace=namespace) as client:
-        env = {"TURNMILL_REDIS_URL": url, "TURNMILL_EMBEDDINGS_URL": endpoint.url}
-        new_worker("embedding", env={**env, **archive_in(tmp_path)})
-        client.remember(ANSWER)
-
-        whole = client.ground(QUESTION, timeout_s=20)
-        endpoint.status = 503
-        degraded = client.ground(QUESTION, timeout_s=20)
-
-    assert whole.degraded == ""
-    assert _inputs(endpoint)[0] == [QUESTION, ANSWER]
-    assert "text-embedding" in degraded.degraded
-    assert [memory.text for memory in degraded.memories] == [ANSWER]
-
-
 def test_what_workers_embed_is_redacted_and_not_sent_by_a_redactor_nobody_knows(
     new_worker: NewWorker, new_server: NewServer, tmp_path: Path, namespace: str
 ) -> None:
@@ -163,9 +144,6 @@ def _inputs(endpoint: Endpoint) -> list[list[str]]:
     return [request["input"] for request in endpoint.requests]
 
 
-LONG = (
-    f"{'Some words about the garden. ' * 40}\n\nZebedee paddles on Tuesdays only.\n\n{'x ' * 400}"
-)
 ASKED = '{"query": "kayak Zebedee"}'
 
 

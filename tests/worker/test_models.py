@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
@@ -15,9 +13,8 @@ from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import KEY, Events, NewServer, NewWorker, asks, chat, push_all
 from turnmill import ContextClient, Policy
 from turnmill.connection.embedded import EmbeddedRedis
-from turnmill.contract.keys import WAITING, endpoint_hash, endpoint_keys
+from turnmill.contract.keys import WAITING
 from turnmill.testing import FakeEndpoint, Fault
-from turnmill_worker.ports.protocols import place_of
 from turnmill_worker.templates.template import PLACEHOLDERS
 
 pytestmark = pytest.mark.worker
@@ -29,8 +26,6 @@ ASKING = Policy(
     strategies=("rolling", "window"),
     quality_threshold=0.0,
 )
-STEPS = ASKING.model_copy(update={"strategies": ("iterations", "window")})
-"""A text for each old step."""
 
 
 @pytest.fixture
@@ -81,27 +76,10 @@ def test_a_model_writes_the_summary_and_its_cost_is_recorded(
     assert KEY not in worker.output()
 
 
-def test_a_model_writes_a_few_sentences_for_each_step(
+def test_a_session_with_room_waits_for_a_model_that_fails_for_now(
     client: ContextClient, worker: WorkerProcess, endpoint: FakeEndpoint
 ) -> None:
-    client.open("s", STEPS)
-
-    talk(client, "s")
-    committed(client, "s")
-
-    told = client.trajectory("s").compactions[0]
-    assert told.record.model == "gpt-4o-mini", worker.output()
-    assert told.record.failed == ()
-    texts = [event.text for event in told.context.events]
-    assert len(endpoint.requests) == len(texts)
-    assert all("parcel" in text.lower() and "##" not in text for text in texts)
-
-
-@pytest.mark.parametrize("fault", ["429-retry-after", "500"])
-def test_a_session_with_room_waits_for_a_model_that_fails_for_now(
-    client: ContextClient, worker: WorkerProcess, endpoint: FakeEndpoint, fault: Fault
-) -> None:
-    endpoint.fail_next(fault)
+    endpoint.fail_next("429-retry-after")
     client.open("s", ASKING.model_copy(update={"max_tokens": 1_900}))
 
     talk(client, "s")
@@ -196,16 +174,10 @@ def _nonce(data: str) -> str:
     return found[1]
 
 
-# Workers share what they know of a model: one finds out that it fails, and all leave it alone
+# Workers share what they know of a model
 
 MODEL = "gpt-4o-mini"
 AT_ONCE = ASKING.model_copy(update={"model_attempts": 0, "model_timeout_s": 40.0})
-
-
-@pytest.fixture
-def gate(endpoint: FakeEndpoint) -> str:
-    """The key of the model's gate."""
-    return endpoint_keys(endpoint_hash(place_of(endpoint.base_url), MODEL)).gate
 
 
 def written_by(client: ContextClient, session: str) -> str:
@@ -216,71 +188,19 @@ def written_by(client: ContextClient, session: str) -> str:
     return client.trajectory(session).compactions[0].record.model
 
 
-def fail(endpoint: FakeEndpoint, fault: Fault, times: int) -> None:
-    faults: list[Fault] = [fault] * times
-    endpoint.fail_next(*faults)
-
-
-def test_a_worker_that_dies_while_it_probes_keeps_no_other_from_it(
-    client: ContextClient,
-    server: redis.Redis,
-    new_worker: NewWorker,
-    endpoint: FakeEndpoint,
-    gate: str,
-) -> None:
-    raw: Any = server
-    first = new_worker("first", env=asks(endpoint))
-    fail(endpoint, "500", 5)
-    for at in range(5):
-        assert written_by(client, f"failed-{at}") == "extractive"
-    assert written_by(client, "left-alone") == "extractive"
-    assert len(endpoint.requests) == 5
-
-    raw.hset(gate, "open_until", 1)
-    fail(endpoint, "timeout", 1)
-    client.open("probe", AT_ONCE)
-    push_all(client, "probe", chat(60))
-    wait_until(lambda: len(endpoint.requests) == 6, what="probing")
-    first.kill()
-    new_worker("second", env=asks(endpoint))
-    assert written_by(client, "too-early") == "extractive"
-    ends_in_s = float(raw.hget(gate, "probe_until")) / 1000 - time.time()
-    raw.hset(gate, "probe_until", 1)  # as if that had passed
-
-    assert 0 < ends_in_s <= 45
-    assert written_by(client, "probes-again") == MODEL
-    assert written_by(client, "all-is-well") == MODEL
-    assert raw.hget(gate, "open_until") is None
-
-
-def test_two_workers_keep_one_budget(
-    client: ContextClient, new_worker: NewWorker, endpoint: FakeEndpoint
-) -> None:
-    for name in ("one", "two"):
-        new_worker(name, env={**asks(endpoint), "TURNMILL_MODEL_REQUESTS_PER_MINUTE": "12"})
-
-    began = time.monotonic()
-    for at in range(6):
-        written_by(client, f"s{at}")
-
-    # A bucket of two, filled by one each five seconds.
-    assert len(endpoint.requests) <= 2 + (time.monotonic() - began) / 5
-
-
 def test_a_model_that_takes_longer_than_a_lease_is_asked_once_since_the_lease_is_renewed(
     client: ContextClient, new_worker: NewWorker, endpoint: FakeEndpoint
 ) -> None:
-    endpoint.latency_s = 9.0
+    endpoint.latency_s = 5.0
     for name in ("one", "two"):
-        new_worker(name, env={**asks(endpoint), "TURNMILL_LEASE_S": "3"})
+        new_worker(name, env={**asks(endpoint), "TURNMILL_LEASE_S": "2"})
 
     assert written_by(client, "s") == MODEL
     assert len(endpoint.requests) == 1
 
 
-# Model calls are shared out: between namespaces evenly, in each to those with least room
+# Model calls are shared out to those with least room
 
-NOISY = 12
 SHARED = ASKING.model_copy(update={"recent_turns_to_keep": 1})
 
 
@@ -327,26 +247,6 @@ def asked(endpoint: FakeEndpoint) -> list[str]:
     """Whose conversations the model was shown, in order, each once."""
     shown = [re.search(r"(\w+-\d+)- \d+:", each.prompt) for each in list(endpoint.requests)]
     return list(dict.fromkeys(found[1] for found in shown if found))
-
-
-def test_a_quiet_namespace_does_not_wait_for_a_noisy_one(
-    own: EmbeddedRedis, begin: Begin, endpoint: FakeEndpoint
-) -> None:
-    with (
-        redis.Redis.from_url(own.url) as server,
-        ContextClient(own.url, namespace="noisy") as noisy,
-        ContextClient(own.url, namespace="quiet") as quiet,
-    ):
-        begin("estimate,compact")
-        fill(noisy, [(f"n{at}", 60) for at in range(NOISY)])
-        wait_for(server, "noisy", NOISY)
-        fill(quiet, [(f"q{at}", 60) for at in range(3)])
-        wait_for(server, "quiet", 3)
-
-        begin("summarize")
-        wait_until(lambda: all(quiet.info(f"q{at}").version for at in range(3)))
-
-        assert sum(name.startswith("quiet") for name in asked(endpoint)[:7]) == 3
 
 
 def test_the_session_closest_to_its_hard_limit_comes_first(

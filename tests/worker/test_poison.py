@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import redis
@@ -12,7 +11,6 @@ from tests.processes import WorkerProcess, wait_until
 from tests.worker.harness import (
     SMALL,
     Events,
-    NewServer,
     chat,
     grown,
     in_one_shard,
@@ -25,15 +23,8 @@ from turnmill import ContextClient, SilentWaker
 from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.jobs import ESTIMATE
 from turnmill.contract.keys import (
-    NAMESPACES,
-    SHARDS,
     SessionKeys,
-    ShardKeys,
-    registered_channel,
-    registry_keys,
-    shard_keys,
 )
-from turnmill.contract.names import Namespace
 
 pytestmark = pytest.mark.worker
 
@@ -133,17 +124,6 @@ def test_failures_are_reported_without_content(poisoned: Events, worker: WorkerP
     assert MARK not in worker.output()
 
 
-@pytest.mark.usefixtures("poisoned")
-@pytest.mark.parametrize("name", DAMAGE)
-def test_a_forgotten_name_is_usable_again(name: str, store: EmbeddedRedis) -> None:
-    with ContextClient(store.url, namespace="poisoned") as client:
-        client.forget(name)
-        client.open(name, SMALL)
-        push_all(client, name, chat(60))
-
-        until_settled(client, name, turns=60)
-
-
 def test_a_poisoned_session_is_parked_reported_and_retried(
     client: ContextClient, server: redis.Redis, worker: WorkerProcess, store: EmbeddedRedis
 ) -> None:
@@ -166,50 +146,3 @@ def test_a_poisoned_session_is_parked_reported_and_retried(
     assert client.info("s").version > 0
     assert client.info("s").failures == 0
     assert MARK not in worker.output()
-
-
-HOSTILE = Namespace("hostile")
-BAD: tuple[Callable[[redis.Redis, str], object], ...] = (
-    lambda server, key: server.set(key, "x"),
-    lambda server, key: server.zadd(key, {b"\xff\xfe": 1, b"no name": 2, b"{}": 3}),
-    lambda server, key: server.hset(key, "x", "y"),
-)
-
-
-def _beside_damage(server: redis.Redis, worker: WorkerProcess) -> WorkerProcess:
-    """The worker, once what no client writes is in every list of the hostile namespace."""
-    for shard in range(SHARDS):
-        for at, name in enumerate(ShardKeys.__slots__):
-            BAD[(shard + at) % len(BAD)](server, getattr(shard_keys(HOSTILE, shard), name))
-    server.set(registry_keys(HOSTILE).registered, 1)
-    server.publish(registered_channel(HOSTILE), 1)
-    return worker
-
-
-@pytest.fixture
-def alone(new_server: NewServer) -> EmbeddedRedis:
-    """A server without other tenants."""
-    return new_server()
-
-
-@pytest.mark.parametrize("pool", ["prefork", "threads"])
-def test_lost_hints_of_others_are_repaired_beside_a_hostile_namespace(
-    alone: EmbeddedRedis, namespace: str, tmp_path: Path, pool: str
-) -> None:
-    with (
-        redis.Redis.from_url(alone.url) as server,
-        ContextClient(alone.url, namespace=namespace, broker=SilentWaker()) as client,
-        _beside_damage(server, WorkerProcess(alone.url, tmp_path, pool=pool)) as worker,
-    ):
-        push_all(client, "s", chat(5))
-        wait_until(lambda: client.info("s").counted_seq == 5, what="the first turns counted")
-
-        # Whoever may write to it takes the list of namespaces away.
-        server.delete(NAMESPACES)
-        server.set(NAMESPACES, "x")
-        push_all(client, "later", chat(5))
-        wait_until(lambda: client.info("later").counted_seq == 5, what="the others counted")
-
-        wait_until(lambda: "namespace damaged" in worker.output(), what="the hostile one told of")
-    assert "sweep failed" not in worker.output()
-    assert worker.output().count("namespace damaged") <= 2

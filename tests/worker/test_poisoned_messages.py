@@ -110,7 +110,7 @@ def _raw(poison: object) -> bytes | str:
     return poison if isinstance(poison, bytes | str) else json.dumps(poison)
 
 
-@pytest.fixture(params=["prefork", "threads"])
+@pytest.fixture(params=["prefork"])
 def reader(
     request: pytest.FixtureRequest, server: redis.Redis, new_worker: NewWorker
 ) -> WorkerProcess:

@@ -242,22 +242,6 @@ def test_a_worker_that_asks_a_model_logs_no_content_either(
             assert MARK in str(heard)
 
 
-@pytest.mark.parametrize(
-    "body", ['[{"role":"user","content":"' + MARK, f'"{MARK}"'], ids=["cut off", "no list"]
-)
-def test_a_damaged_turn_is_not_quoted_by_a_read(
-    body: str, silent: ContextClient, server: redis.Redis
-) -> None:
-    silent.push("s", {"role": "user", "content": "fine"})
-    fields = {"messages": body, "bound": "9", "turn_id": "t", "fields": "", "at": "1", "blobs": ""}
-    server.xadd(keys_of(silent, "s").log, dict(fields.items()), id="2-0")
-
-    with pytest.raises(TurnmillError) as caught:
-        silent.read("s")
-
-    assert MARK not in _everything_printed(caught.value)
-
-
 def test_a_damaged_context_is_not_quoted_by_a_read_and_a_good_one_prints_no_messages(
     silent: ContextClient, server: redis.Redis
 ) -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.image_parts import png, showing
 from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import SMALL, NewWorker, archive_in, chat, grown, push_all, until_settled
+from tests.worker.harness import SMALL, archive_in, chat, grown, push_all, until_settled
 from turnmill import ContextClient, InvalidInput, NoCheckpoint, Policy, UnknownSession
 from turnmill.connection.embedded import EmbeddedRedis
-from turnmill.contract.trajectory import Trajectory
 
 pytestmark = pytest.mark.worker
 
@@ -32,78 +28,6 @@ def rolling(
     env = archive_in(folder) if request.param == "archive" else {}
     with WorkerProcess(store.url, folder, name="rolling", env=env) as running:
         yield running
-
-
-def _counted(client: ContextClient) -> bool:
-    info = client.info("s")
-    return info.counted_seq == info.last_seq and info.due_in_s is None
-
-
-def _states(told: Trajectory) -> Counter[str]:
-    return Counter(turn.state for turn in told.turns)
-
-
-@pytest.mark.usefixtures("rolling")
-def test_a_rollback_over_several_compactions_restores_the_context_word_for_word(
-    client: ContextClient,
-) -> None:
-    client.open("s", QUIET, "You carry parcels.")
-    push_all(client, "s", chat(100))
-    until_settled(client, "s", turns=100)
-    client.checkpoint("s", name="here")
-    before = client.read("s")
-    for at in range(3):
-        push_all(client, "s", chat(80, topic=f"letter {at}"))
-        until_settled(client, "s", turns=180 + 80 * at)
-    assert client.info("s").version > before.version + 1
-
-    result = client.rollback("s", "here")
-
-    after = client.read("s")
-    assert after.messages == before.messages
-    assert (result.restored, result.seq, result.turns_lost) == ("here", 100, 240)
-    told = client.trajectory("s")
-    assert [turn.seq for turn in told.turns] == list(range(1, 341))
-    assert [turn.state for turn in told.turns] == ["kept"] * 100 + ["rolled-back"] * 240
-    assert told.compactions[-1].record.strategy == "rollback"
-    assert after.version == result.version == len(told.compactions)
-
-
-def test_turns_pushed_during_rollbacks_are_rolled_back_or_follow(
-    client: ContextClient, new_worker: NewWorker, tmp_path: Path
-) -> None:
-    for name in ("one", "two"):
-        new_worker(name, env=archive_in(tmp_path))
-    client.open("s", QUIET.model_copy(update={"keep_checkpoints": 50}))
-    ended = threading.Event()
-    turns = iter(chat(5_000))
-    pushed: list[dict[str, Any]] = []
-
-    def push() -> None:
-        while not ended.is_set():
-            pushed.append(turn := next(turns))
-            client.push("s", turn)
-
-    thread = threading.Thread(target=push)
-    thread.start()
-    for at in range(8):
-        wait_until(lambda: len(pushed) > 40 * (at + 1))  # noqa: B023
-        client.checkpoint("s", name=f"mark {at}")
-        wait_until(lambda: len(pushed) > 40 * (at + 1) + 25)  # noqa: B023
-        result = client.rollback("s", f"mark {at}", timeout_s=30)
-        assert result.restored == f"mark {at}"
-    ended.set()
-    thread.join()
-
-    wait_until(lambda: _counted(client))
-    told = client.trajectory("s")
-    assert [turn.messages for turn in told.turns] == [(each,) for each in pushed]
-    assert set(_states(told)) == {"kept", "rolled-back"}
-    kept = [turn.messages[0] for turn in told.turns if turn.state == "kept"]
-    tail = client.read("s").messages[-4:]
-    assert tail == kept[-4:]
-    versions = [each.record.version for each in told.compactions]
-    assert versions == list(range(1, client.info("s").version + 1))
 
 
 @pytest.mark.usefixtures("rolling")

@@ -52,19 +52,6 @@ def test_estimated_says_how_many_sessions_it_was_about(
     assert (done.sessions, done.turns) == (3, 3)
 
 
-def test_a_hint_of_several_sessions_is_about_all_of_them(
-    store: EmbeddedRedis, listening: Events, namespace: str
-) -> None:
-    names = [f"several-{namespace}-{at}" for at in range(5)]
-    with ContextClient(store.url, namespace=namespace, broker=SilentWaker()) as silent:
-        silent.push_many([(name, user("Hi.")) for name in names])
-
-    send(store.url, ESTIMATE, namespace, names[0], names[1:])
-
-    done = _outcome(listening, names[0], "estimated")
-    assert (done.sessions, done.turns) == (5, 5)
-
-
 def test_committed_tells_the_story_of_a_compaction(
     client: ContextClient, listening: Events, session: str
 ) -> None:

