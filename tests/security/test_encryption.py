@@ -138,26 +138,6 @@ def test_no_word_of_a_conversation_is_in_a_file_that_is_encrypted(
     assert read.system_prompt == f"Be brief, {WORDS[0]}."
 
 
-def test_keys_are_rotated_while_agents_and_workers_run(
-    keys: Path, cipher: Cipher, server: EmbeddedRedis, worker: Start
-) -> None:
-    with worker(), ContextClient(server.url, cipher=cipher) as client:
-        talk(client)
-        wait_until(lambda: settled(client), within_s=60)
-        write(keys, "one", "one", "two")
-        write(keys, "two", "one", "two")
-        talk(client, turns=60)
-        wait_until(lambda: settled(client), within_s=60)
-        seqs = [turn.seq for turn in client.trajectory("s").turns]
-        assert seqs == list(range(1, len(seqs) + 1))
-
-        write(keys, "two", "two")
-        with pytest.raises(CannotDecrypt, match="KeyError"):
-            client.trajectory("s")  # its oldest turns are under the key that is gone
-        talk(client, "new", turns=5)
-        assert WORDS[2] in str(client.read("new").messages)
-
-
 def test_what_is_erased_is_gone_and_the_rest_can_still_be_decrypted(
     cipher: Cipher, server: EmbeddedRedis, worker: Start, tmp_path: Path
 ) -> None:

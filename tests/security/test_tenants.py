@@ -31,22 +31,10 @@ ROLES = ("agents", "workers", "operator")
 
 LOOSENED = {
     "all-keys": ("~turnmill:{NAMESPACE/*", "~*"),
-    "keys-of-all-tenants": ("~turnmill:{NAMESPACE/*", "~turnmill:{*"),
     "names-that-begin-alike": ("~turnmill:{NAMESPACE/*", "~turnmill:{NAMESPACE*"),
-    "keys-that-all-share": ("~turnmill:{NAMESPACE/*", "~turnmill:{NAMESPACE/* ~turnmill:resting"),
-    "the-list-of-namespaces": (
-        "~turnmill:{NAMESPACE/*",
-        "~turnmill:{NAMESPACE/* ~turnmill:namespaces",
-    ),
     "all-channels": ("&turnmill:NAMESPACE:*", "&*"),
-    "channels-of-all-tenants": ("&turnmill:NAMESPACE:*", "&turnmill:*"),
     "all-commands": ("-@all", "+@all"),
-    "commands-that-were-documented-once": ("-@all", "+@all -@dangerous"),
     "scan": ("-@all", "-@all +scan"),
-    "randomkey": ("-@all", "-@all +randomkey"),
-    "script-flush": ("-@all", "-@all +script"),
-    "dangerous": ("-@all", "-@all +@dangerous"),
-    "admin": ("-@all", "-@all +@admin"),
     "transactions": ("-@all", "-@all +multi"),
 }
 
