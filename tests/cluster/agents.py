@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import inspect
 import threading
 import time
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from typing import Any
 
 import redis
 
-from tests.worker.harness import SMALL, JsonMessage, chat
+from tests.worker.harness import SMALL, JsonMessage, Stored, chat
 from turnmill import AsyncContextClient, Context, ContextClient, Transient
-from turnmill.contract.keys import SessionKeys, session_keys
+from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
 
-__all__ = ["Agent", "Load", "Record", "record_of"]
+__all__ = ["Agent", "Load", "stored_of"]
 
 
 @dataclass
@@ -107,7 +107,7 @@ class Load:
         with ContextClient(self._url, **self._options) as client:
             mine = [a for a in self.agents if a.session.startswith("sync")]
             threads = [
-                threading.Thread(target=self._guarded, args=(lambda a=a: self._run(client, a),))
+                threading.Thread(target=self._guarded, args=(lambda a=a: self._alone(client, a),))
                 for a in mine
             ]
             for thread in threads:
@@ -115,38 +115,28 @@ class Load:
             for thread in threads:
                 thread.join()
 
-    def _run(self, client: ContextClient, agent: Agent) -> None:
-        client.open(agent.session, SMALL)
-        for at, turn in enumerate(agent.turns):
-            while len(agent.acknowledged) == at:
-                try:
-                    client.push(agent.session, turn, turn_id=agent.turn_id(at))
-                    agent.acknowledged.append(time.monotonic())
-                except Transient as error:
-                    agent.errors.append(repr(error))
-            with suppress(Transient):
-                self._check(agent, client.read(agent.session))
-            time.sleep(self._think_s)
+    def _alone(self, client: ContextClient, agent: Agent) -> None:
+        asyncio.run(self._run(client, agent))
 
     def _run_in_loop(self) -> None:
-        asyncio.run(self._all_async())
+        asyncio.run(self._all_in_loop())
 
-    async def _all_async(self) -> None:
+    async def _all_in_loop(self) -> None:
         async with AsyncContextClient(self._url, **self._options) as client:
             mine = [a for a in self.agents if a.session.startswith("async")]
-            await asyncio.gather(*(self._run_async(client, agent) for agent in mine))
+            await asyncio.gather(*(self._run(client, agent) for agent in mine))
 
-    async def _run_async(self, client: AsyncContextClient, agent: Agent) -> None:
-        await client.open(agent.session, SMALL)
+    async def _run(self, client: ContextClient | AsyncContextClient, agent: Agent) -> None:
+        await _done(client.open(agent.session, SMALL))
         for at, turn in enumerate(agent.turns):
             while len(agent.acknowledged) == at:
                 try:
-                    await client.push(agent.session, turn, turn_id=agent.turn_id(at))
+                    await _done(client.push(agent.session, turn, turn_id=agent.turn_id(at)))
                     agent.acknowledged.append(time.monotonic())
                 except Transient as error:
                     agent.errors.append(repr(error))
             with suppress(Transient):
-                self._check(agent, await client.read(agent.session))
+                self._check(agent, await _done(client.read(agent.session)))
             await asyncio.sleep(self._think_s)
 
     def _check(self, agent: Agent, context: Context) -> None:
@@ -154,28 +144,12 @@ class Load:
             agent.check(context)
 
 
-@dataclass(frozen=True)
-class Record:
-    """What Redis holds of a session, covered turns first."""
-
-    seqs: list[int]
-    texts: list[str]
-    compactions: int
+async def _done(answer: Any) -> Any:
+    """What either kind of client answers."""
+    return await answer if inspect.isawaitable(answer) else answer
 
 
-def record_of(client: redis.Redis, namespace: str, session: str) -> Record:
+def stored_of(client: redis.Redis, namespace: str, session: str) -> Stored:
     """What Redis holds of a session that is at rest."""
-    keys: SessionKeys = session_keys(Namespace(namespace), SessionId(session))
-    raw: Any = client
-    with raw.pipeline(transaction=False) as pipe:
-        for key in (keys.covered, keys.log):
-            pipe.xrange(key)
-        pipe.xlen(keys.compactions)
-        covered, log, compactions = pipe.execute()
-    bodies = [json.loads(entry[1][b"messages"]) for entry in [*covered, *log]]
-    return Record(
-        seqs=[int(entry[1][b"seq"]) for entry in covered]
-        + [int(entry[0].split(b"-")[0]) for entry in log],
-        texts=[body[0]["content"] for body in bodies],
-        compactions=compactions,
-    )
+    keys = session_keys(Namespace(namespace), SessionId(session))
+    return Stored(client, keys, at_rest=True)

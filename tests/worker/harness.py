@@ -105,11 +105,14 @@ def keys_of(client: ContextClient, session: str) -> SessionKeys:
 
 
 class Stored:
-    """All turns of a session in Redis, covered ones first, and its compaction records."""
+    """All turns of a session in Redis, covered ones first, and its compaction records.
 
-    def __init__(self, server: redis.Redis, keys: SessionKeys) -> None:
+    ``at_rest``: nobody is at it, so that it need not be one transaction, which a Cluster has not.
+    """
+
+    def __init__(self, server: redis.Redis, keys: SessionKeys, *, at_rest: bool = False) -> None:
         raw: Any = server
-        with raw.pipeline(transaction=True) as pipe:
+        with raw.pipeline(transaction=not at_rest) as pipe:
             pipe.xrange(keys.covered)
             pipe.xrange(keys.log)
             pipe.xrange(keys.compactions)
