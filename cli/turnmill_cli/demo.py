@@ -256,7 +256,6 @@ class Workbench:
 Task = Callable[[Workbench, Random], Script]
 
 _MODULES = ("re", "os", "sys", "io", "functools", "collections", "warnings", "types", "itertools")
-_MARKS = ("TODO", "XXX", "deprecated", "DeprecationWarning", "pragma: no cover")
 
 
 def who_imports(bench: Workbench, random: Random) -> Script:
@@ -308,47 +307,7 @@ def survey(bench: Workbench, random: Random) -> Script:
     yield from bench.say("assistant", _answer(files, bench.seen(ids)))
 
 
-def find_uses(bench: Workbench, random: Random) -> Script:
-    """Where something a module defines is used in its package."""
-    package = random.choice(packages())
-    yield from bench.say(
-        "user", f"Pick a public function or class of `{package}` and show me who uses it."
-    )
-    search = ("search_text", {"pattern": r"^(def|class) [A-Za-z]\w+", "path": package})
-    (found,) = yield from bench.call("Looking for definitions.", search)
-    text = yield from bench.recall(found, search)
-    defined = re.findall(r"^(\S+\.py):(\d+): (?:async def|def|class) (\w+)", text, re.MULTILINE)
-    if not defined:
-        yield from bench.say("assistant", f"`{package}` defines nothing at the top level.")
-        return
-    file, line, name = random.choice(defined)
-    uses = ("search_text", {"pattern": rf"\b{name}\b", "path": package})
-    around = ("read_file", {"path": file, "start": max(int(line) - 5, 1)})
-    ids = yield from bench.call(f"Looking at `{name}` and its uses.", around, uses)
-    users = yield from bench.recall(ids[1], uses)
-    others = sorted(set(re.findall(r"^(\S+\.py):", users, re.MULTILINE)) - {file})[:3]
-    for other in others:
-        yield from bench.call(f"{other} uses it:", _call("read_file", other))
-    names = ", ".join(others) or "no other module"
-    yield from bench.say("assistant", f"`{name}` is defined in {file}:{line} and used by {names}.")
-
-
-def audit(bench: Workbench, random: Random) -> Script:
-    """What a package's authors left marked, with the code around the marks."""
-    package, mark = random.choice(packages()), random.choice(_MARKS)
-    yield from bench.say("user", f"Which places in `{package}` are marked `{mark}`, and why?")
-    search = ("search_text", {"pattern": re.escape(mark), "path": package})
-    (found,) = yield from bench.call("", search)
-    text = yield from bench.recall(found, search)
-    places = re.findall(r"^(\S+\.py):(\d+): (.*)$", text, re.MULTILINE)
-    for file, line, _ in random.sample(places, min(3, len(places))):
-        page = ("read_file", {"path": file, "start": max(int(line) - 20, 1)})
-        yield from bench.call(f"What stands around {file}:{line}?", page)
-    lines = [f"- {file}:{line}: {what[:80]}" for file, line, what in places[:12]]
-    yield from bench.say("assistant", "\n".join(lines) or f"Nothing in `{package}` is.")
-
-
-TASKS: tuple[Task, ...] = (who_imports, survey, find_uses, audit)
+TASKS: tuple[Task, ...] = (who_imports, survey)
 
 
 def _call(name: str, path: str) -> Call:

@@ -74,13 +74,8 @@ from turnmill_worker.tokens import count_message, counter_for
 class Agent(Protocol):
     """Whoever decides what is pushed next."""
 
-    @property
-    def name(self) -> str:
-        """Its session's name."""
-
-    @property
-    def system_prompt(self) -> str:
-        """Empty for none."""
+    name: str
+    system_prompt: str
 
     def next(self, seen: Context | None) -> JsonMessage | None:
         """The next message, given the context read after the last one; None when it is done."""
@@ -180,47 +175,43 @@ class Store:
     client: ContextClient
     has_workers: bool
 
+    def settle(self, names: Sequence[str]) -> int:
+        """Wait until no session waits for a worker; returns how many still do when time is up.
 
-@contextmanager
-def connect(url: str, namespace: str, *, broker_url: str, has_workers: bool) -> Iterator[Store]:
-    """Connections for looking at a namespace, closed after the block."""
-    broker = (broker_url or url) if has_workers else SilentWaker()
-    with (
-        closing(store_client(url, TIMEOUT_S)) as plain,
-        ContextClient(url, namespace=namespace, broker=broker) as client,
-    ):
-        yield Store(RedisView(plain, Namespace(namespace)), client, has_workers)
+        What is covered should be in the archive by then: it is what the last checks look at.
+        """
+        within_s = SETTLE_S if self.has_workers else 0.0
+        waiting = self._wait(names, _is_due, within_s)
+        if self.has_workers:
+            self._wait(names, lambda info: info.turns_covered > 0, ARCHIVED_WITHIN_S)
+        return len(waiting)
 
-
-def wait_for_workers(store: Store, names: Sequence[str], *, within_s: float) -> int:
-    """Wait until no session waits for a worker; returns how many still do after ``within_s``.
-
-    What is covered should be in the archive by then: it is what the last checks look at.
-    """
-    waiting = _wait(store, names, _is_due, within_s=within_s)
-    if store.has_workers:
-        _wait(store, names, _is_covered, within_s=min(within_s, ARCHIVED_WITHIN_S))
-    return len(waiting)
-
-
-def _wait(
-    store: Store, names: Sequence[str], waits: Callable[[ContextInfo], bool], *, within_s: float
-) -> list[str]:
-    """The sessions that still wait after ``within_s``."""
-    deadline = time.monotonic() + within_s
-    waiting = [name for name in names if waits(store.client.info(name))]
-    while waiting and time.monotonic() < deadline:
-        time.sleep(_LOOK_EVERY_S)
-        waiting = [name for name in waiting if waits(store.client.info(name))]
-    return waiting
+    def _wait(
+        self, names: Sequence[str], waits: Callable[[ContextInfo], bool], within_s: float
+    ) -> Sequence[str]:
+        """The sessions that still wait after ``within_s``."""
+        deadline = time.monotonic() + within_s
+        while names := [name for name in names if waits(self.client.info(name))]:
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(_LOOK_EVERY_S)
+        return names
 
 
 def _is_due(info: ContextInfo) -> bool:
     return info.pending_for_s is not None or info.due_in_s is not None
 
 
-def _is_covered(info: ContextInfo) -> bool:
-    return info.turns_covered > 0
+@contextmanager
+def connect(settings: ReplaySettings) -> Iterator[Store]:
+    """Connections for looking at a namespace, closed after the block."""
+    url, name, has_workers = settings.redis_url, settings.namespace, settings.has_workers
+    broker = (settings.broker_url or url) if has_workers else SilentWaker()
+    with (
+        closing(store_client(url, TIMEOUT_S)) as plain,
+        ContextClient(url, namespace=name, broker=broker) as client,
+    ):
+        yield Store(RedisView(plain, Namespace(name)), client, has_workers)
 
 
 def check_session(
@@ -419,19 +410,14 @@ def run_agents(
         CommandFailed: a session of that name exists already; nothing was pushed.
         TurnmillError: what the pipeline raised.
     """
-    policy, has_workers = settings.policy, settings.has_workers
+    policy = settings.policy
     counter = counter_for(policy.encoding, policy.image_formula)
     count = TokenCache(partial(count_message, counter))
     names = [agent.name for agent in agents]
-    url, broker = settings.redis_url, settings.broker_url
-    with (
-        connect(url, settings.namespace, broker_url=broker, has_workers=has_workers) as store,
-        _forgotten_afterwards(store, names, keep=settings.keep),
-    ):
+    with connect(settings) as store, _forgotten_afterwards(store, names, keep=settings.keep):
         sessions = asyncio.run(_run(settings, agents, count, on_steps))
         live = [each for each in sessions if not each.refused]
-        within_s = SETTLE_S if has_workers else 0.0
-        unsettled = wait_for_workers(store, [each.agent.name for each in live], within_s=within_s)
+        unsettled = store.settle([each.agent.name for each in live])
         commits: Counter[str] = Counter()
         for each in live:
             commits += check_session(store, each, policy, count)
@@ -562,29 +548,18 @@ class PolicyFileOptions(PolicyOptions):
     ] = ""
 
 
-@dataclass(slots=True)
 class RecordedAgent:
     """An agent that says what was recorded, whatever it reads."""
 
-    conversation: Conversation
-    said: int = 0
-
-    @property
-    def name(self) -> str:
-        """The session's name."""
-        return self.conversation.name
-
-    @property
-    def system_prompt(self) -> str:
-        """As recorded."""
-        return self.conversation.system_prompt
+    def __init__(self, recorded: Conversation) -> None:
+        self.name = recorded.name
+        self.system_prompt = recorded.system_prompt
+        self.steps = len(recorded.messages)
+        self._messages = iter(recorded.messages)
 
     def next(self, seen: Context | None) -> JsonMessage | None:  # noqa: ARG002
         """The next recorded message."""
-        if self.said == len(self.conversation.messages):
-            return None
-        self.said += 1
-        return self.conversation.messages[self.said - 1]
+        return next(self._messages, None)
 
 
 def replay(
@@ -609,8 +584,7 @@ def replay(
             keep=pipeline.keep,
             has_workers=pipeline.has_workers,
         )
-        steps = sum(len(agent.conversation.messages) for agent in played)
-        with progress("replaying", steps) as on_steps:
+        with progress("replaying", sum(agent.steps for agent in played)) as on_steps:
             found = run_agents(settings, played, on_steps=on_steps)
         dead = running.dead
     report(found, title=f"replay at {policy.hard_limit:,} tokens", as_json=as_json, dead=dead)

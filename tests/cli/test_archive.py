@@ -103,13 +103,6 @@ def test_prune_asks_first_and_needs_an_age(
     assert len(listed(archived)) == 1
 
 
-def test_nothing_old_is_nothing_removed(archived: Callable[..., Ran]) -> None:
-    ran = archived("archive", "prune", "--older-than", "1d")
-
-    assert ran.exit_code == 0
-    assert "removed 0 sessions" in ran.stdout
-
-
 def test_forgetting_proves_that_neither_redis_nor_the_archive_has_anything(
     archived: Callable[..., Ran], namespace: str, data_dir: Path
 ) -> None:

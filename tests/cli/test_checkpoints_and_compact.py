@@ -48,37 +48,6 @@ def test_a_rollback_says_what_will_leave_and_asks(
     assert client.info("s").turns_in_log == 3
 
 
-def test_a_second_rollback_does_not_count_what_left_before(
-    served: Callable[..., Ran], client: ContextClient
-) -> None:
-    talk(client, "s", 2)
-    served("checkpoint", "s", "--name", "two")
-    talk(client, "s", 2, first=3)
-    served("checkpoint", "s", "--name", "four")
-    talk(client, "s", 3, first=5)
-
-    first = served("rollback", "s", "--to", "four", stdin="y\n")
-    second = served("rollback", "s", "--to", "two", stdin="y\n")
-
-    assert "3 turns will leave" in first.stderr
-    assert "2 turns will leave" in second.stderr
-    assert "2 turns set aside" in second.stdout
-
-
-def test_where_nobody_can_be_asked_nothing_is_done_without_yes(
-    served: Callable[..., Ran], client: ContextClient
-) -> None:
-    talk(client, "s", 3)
-    served("checkpoint", "s")
-
-    for words in (("rollback", "s"), ("clear", "s"), ("forget", "s")):
-        ran = served(*words, stdin="")
-
-        assert ran.exit_code == 1
-        assert "nothing was done: add --yes" in ran.stderr
-    assert client.info("s").turns_in_log == 3
-
-
 def test_a_rollback_to_a_version_knows_how_many_turns_leave(
     served: Callable[..., Ran], client: ContextClient
 ) -> None:
@@ -136,26 +105,6 @@ def test_compact_waits_and_says_what_it_did(
     assert done["turns_summarized"] > 0
     assert done["tokens_after"] < done["tokens_before"]
     assert "s stays as it is: " in again.stdout
-
-
-def test_compact_of_a_short_session_says_that_everything_fits(
-    served: Callable[..., Ran], client: ContextClient
-) -> None:
-    said = ["Hi, I am Ann Lee.", "Do not ever email me.", "The invoice of May 3 is $412.50."]
-    more = ["My dog is called Rex.", "We live in Oslo.", "Our car is a red Volvo.", "Thanks."]
-    for text in [*said, *more]:
-        client.push("s", {"role": "user", "content": text})
-
-    ran = served("compact", "s", "--json")
-    told = served("compact", "s")
-
-    done = ran.json
-    assert done["turns_summarized"] == 0
-    assert done["tokens_after"] == done["tokens_before"]
-    assert done["reason"] == "everything fits as it is, and a summary would be no shorter"
-    assert "s stays as it is: everything fits" in told.stdout
-    read = client.read("s")
-    assert [message["content"] for message in read.messages[:3]] == said
 
 
 def test_compact_writes_to_a_template_and_refuses_one_that_is_none(

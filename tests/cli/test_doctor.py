@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sqlite3
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -78,17 +77,6 @@ def test_a_redis_that_may_evict_loses_turns(
     assert unlimited["eviction"]["status"] == "warning"
     assert limited["eviction"]["status"] == "problem"
     assert "noeviction" in limited["eviction"]["advice"]
-
-
-def test_a_redis_without_an_append_only_file_is_a_warning(
-    turnmill: Callable[..., Ran], own_redis: EmbeddedRedis
-) -> None:
-    with redis.Redis.from_url(own_redis.url) as client:
-        client.config_set("appendonly", "no")
-
-    checks = found(turnmill("doctor", "--json", "--redis-url", own_redis.url))
-
-    assert checks["persistence"]["status"] == "warning"
 
 
 @pytest.mark.parametrize(
@@ -223,13 +211,6 @@ def test_an_archive_that_is_damaged_or_in_use_for_writing_is_a_problem(
     assert "covered turns wait in Redis" in locked["advice"]
 
 
-def test_an_archive_turned_off_is_said(turnmill: Callable[..., Ran]) -> None:
-    check = found(turnmill("doctor", "--json", "--archive-url", "none"))["archive"]
-
-    assert check["status"] == "ok"
-    assert "turned off" in check["found"]
-
-
 @pytest.mark.parametrize(("waits_s", "status"), [(1, "ok"), (90, "warning"), (900, "problem")])
 def test_turns_that_wait_for_the_archive_are_judged_by_the_oldest(
     turnmill: Callable[..., Ran],
@@ -262,12 +243,3 @@ def test_template_folders_that_are_absent_or_hold_a_bad_template_are_named(
     assert bad["templates"]["status"] == "problem"
     assert "mine.md" in bad["templates"]["found"]
     assert usual["templates"]["status"] == "ok"
-
-
-def test_where_no_worker_is_installed_the_archive_is_not_looked_at(
-    turnmill: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(sys.modules, "turnmill_worker.settings", raising=False)
-    monkeypatch.setitem(sys.modules, "pydantic_settings", None)
-
-    assert "no worker here" in found(turnmill("doctor", "--json"))["archive"]["found"]

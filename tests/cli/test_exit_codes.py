@@ -34,7 +34,6 @@ TABLE: dict[tuple[str, int], tuple[str, ...]] = {
         "sessions --namespace {bad}",
         "namespaces --namespace {bad}",
         "doctor --namespace {bad}",
-        "up --namespace {bad}",
         "archive sessions --namespace {bad}",
         "policies list --namespace {bad}",
     ),
@@ -162,17 +161,3 @@ def test_flower_beside_another_one_asks_for_another_port(turnmill: Callable[...,
 
     assert ran.exit_code == FAILED
     assert ran.stderr == f"port {port} is in use: choose another with --port\n"
-
-
-def test_a_question_that_nobody_answers_stands_on_a_line_of_its_own(
-    turnmill: Callable[..., Ran], client: ContextClient
-) -> None:
-    client.push("s", {"role": "user", "content": "x"})
-
-    unanswered = turnmill("clear", "s").stderr.splitlines()
-    refused = turnmill("clear", "s", stdin="n\n").stderr.splitlines()
-
-    assert unanswered[0].rstrip().endswith("[y/N]:")
-    assert unanswered[-1] == "nothing was done: add --yes where nobody can answer"
-    assert refused[0].rstrip().endswith("[y/N]:")
-    assert refused[-1] == "Aborted."

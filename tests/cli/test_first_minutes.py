@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from tests.cli.commands import Ran
 from turnmill import ContextClient
 from turnmill.connection.embedded import EmbeddedRedis, free_port
 from turnmill_cli.app import app
-from turnmill_cli.local.flower_config import format_task
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_JSON = {
@@ -56,15 +54,6 @@ def test_a_group_without_a_command_lists_what_it_has(
 
         assert (alone.exit_code, alone.stdout) == (0, named.stdout)
         assert "Usage:" in turnmill(group, "-h").stdout
-
-
-def test_every_list_shows_a_command_with_the_first_words_of_its_own_help() -> None:
-    root: Any = get_command(app)
-    for name in root.list_commands(None):
-        listed, real = root.get_command(None, name), root.commands[name]
-        assert listed.hidden == (real.hidden or not real.help)
-        first = (real.help or "").partition("\n\n")[0]
-        assert listed.hidden or " ".join(first.split()) == listed.help, name
 
 
 def test_the_version_is_said(turnmill_process: Callable[..., Ran]) -> None:
@@ -173,9 +162,3 @@ def test_flower_does_not_listen_to_others_without_a_password(turnmill: Callable[
 
     assert ran.exit_code == 2
     assert "--basic-auth-file" in ran.stderr
-
-
-def test_flower_tells_the_error_of_a_job_that_failed() -> None:
-    failed = SimpleNamespace(args="('shop', 'a')", result=None, exception="CorruptContext('…')")
-
-    assert format_task(failed).result == "CorruptContext('…')"

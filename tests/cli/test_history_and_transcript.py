@@ -10,7 +10,7 @@ import pytest
 from tests.cli.commands import Ran
 from tests.cli.conversation import settled, talk
 from tests.processes import wait_until
-from turnmill import ContextClient, Policy, Trajectory
+from turnmill import ContextClient, Trajectory
 
 pytestmark = pytest.mark.worker
 
@@ -49,26 +49,6 @@ def test_an_export_loads_back_with_the_context_of_now(
     assert Trajectory.model_validate_json(talked("export", "s").stdout) == found
 
 
-def test_an_export_loads_back_even_with_half_a_character_in_it(
-    served: Callable[..., Ran], client: ContextClient
-) -> None:
-    client.push("s", {"role": "user", "content": "héllo \ud800"})
-
-    ran = served("export", "s")
-
-    assert ran.exit_code == 0
-    assert Trajectory.model_validate_json(ran.stdout).question == "héllo ?"
-
-
-def test_a_file_that_cannot_be_written_is_one_line(
-    talked: Callable[..., Ran], tmp_path: Path
-) -> None:
-    ran = talked("export", "s", "--output", str(tmp_path / "none" / "s.json"))
-
-    assert ran.exit_code == 1
-    assert "No such file or directory" in ran.stderr
-
-
 def test_history_tells_when_what_and_how_well(talked: Callable[..., Ran]) -> None:
     table = talked("history", "s")
     rows = talked("history", "s", "--json").json
@@ -80,20 +60,6 @@ def test_history_tells_when_what_and_how_well(talked: Callable[..., Ran]) -> Non
         assert f"{row['tokens_before']:,} → {row['tokens_after']:,}" in table.stdout
     assert "by extractive" in table.stdout
     assert "tokens freed" in table.stdout
-
-
-def test_history_says_of_views_that_they_added_tokens(
-    served: Callable[..., Ran], client: ContextClient
-) -> None:
-    client.open("s", Policy.managed(recent_runs=2, passthrough_runs=1, max_tokens=4096))
-    for word in ("one", "two", "three"):
-        client.manager("s").add_interaction(word, "ok")
-    wait_until(lambda: client.info("s").version == 1)
-
-    told = served("history", "s").stdout
-
-    assert "tokens added" in told
-    assert "-" not in told.splitlines()[-1]
 
 
 def test_history_tells_why_a_model_did_not_write(
@@ -108,15 +74,6 @@ def test_history_tells_why_a_model_did_not_write(
     assert "failed before: SummarizerMisconfigured\n" in served("history", "s").stdout
 
 
-def test_a_session_never_compacted_says_so(
-    served: Callable[..., Ran], client: ContextClient
-) -> None:
-    client.push("short", {"role": "user", "content": "hi"})
-
-    assert "never compacted" in served("history", "short").stdout
-    assert served("history", "short", "--json").json == []
-
-
 def test_diff_shows_the_summaries_lines_that_came_and_went(talked: Callable[..., Ran]) -> None:
     ran = talked("diff", "s", "1", "2")
     found = talked("diff", "s", "0", "1", "--json").json
@@ -128,22 +85,6 @@ def test_diff_shows_the_summaries_lines_that_came_and_went(talked: Callable[...,
     assert found["versions"][0]["tokens"] is None
     assert [line for line in found["summary"] if line.startswith("+")]
     assert not any(line.startswith("-") for line in found["summary"][2:])
-
-
-def test_diff_without_versions_is_of_the_newest_and_the_one_before(
-    talked: Callable[..., Ran],
-) -> None:
-    last = len(talked("history", "s", "--json").json)
-
-    newest = talked("diff", "s", "--json").json["versions"]
-    since = talked("diff", "s", "0", "--json").json["versions"]
-
-    assert [each["version"] for each in newest] == [last - 1, last]
-    assert [each["version"] for each in since] == [0, last]
-
-
-def test_diff_of_a_version_with_itself_is_none(talked: Callable[..., Ran]) -> None:
-    assert "no difference" in talked("diff", "s", "1", "1").stdout
 
 
 def test_an_unknown_version_says_which_there_are(talked: Callable[..., Ran]) -> None:

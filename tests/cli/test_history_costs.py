@@ -47,19 +47,6 @@ def test_a_price_is_told_and_summed(capsys: pytest.CaptureFixture[str]) -> None:
     assert max(map(len, shown.splitlines())) <= 80
 
 
-def test_why_those_before_did_not_write_is_told_within_80_columns(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    failed = ("SummarizerMisconfigured", "SummarizerUnavailable")
-
-    shown = _shown(capsys, _step(model="extractive", cost_usd=0.0, failed=failed))
-
-    assert [line.strip() for line in shown.splitlines() if "failed before" in line] == [
-        f"failed before: {kind}" for kind in failed
-    ]
-    assert max(map(len, shown.splitlines())) <= 80
-
-
 def test_a_price_that_is_not_known_is_not_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     known = _step(prompt_tokens=10, completion_tokens=1, cost_usd=0.01)
     unknown = _step(prompt_tokens=10, completion_tokens=1, cost_usd=None)
@@ -68,13 +55,3 @@ def test_a_price_that_is_not_known_is_not_nothing(capsys: pytest.CaptureFixture[
 
     assert "10 + 1 tokens billed, price not known\n" in shown
     assert "$0.0100, 1 compaction of unknown price" in shown
-
-
-def test_what_nobody_was_asked_for_has_no_price(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = _shown(
-        capsys, _step(model="extractive", cost_usd=0.0), _step("rollback", model="", turns=0)
-    )
-
-    assert "billed" not in shown
-    assert "price" not in shown
-    assert "$" not in shown

@@ -34,14 +34,3 @@ def test_tools_and_what_usage_taught_are_shown(
         "error": 0,
         "calls": 1,
     }
-
-
-def test_a_policys_ratio_is_shown_until_usage_is_told(
-    client: ContextClient, turnmill: Callable[..., Ran]
-) -> None:
-    client.open("s", Policy.for_model("claude-sonnet-4-5"))
-
-    said, told = turnmill("info", "s").stdout, turnmill("info", "s", "--json").json
-
-    assert "times 1.35 for the model: a guess until" in " ".join(said.split())
-    assert told["correction"] == {"ratio": 1.35, "error": None, "calls": 0}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import Ran
-from turnmill import ContextClient, Policy
+from turnmill import ContextClient
 
 
 def test_open_takes_the_policy_and_the_prompt_from_files(
@@ -48,18 +48,6 @@ def test_a_file_that_holds_no_tools_is_refused(
 
     assert ran.exit_code == 2
     assert says in ran.stderr
-
-
-def test_open_with_max_tokens_leaves_the_rest_of_the_policy(
-    turnmill: Callable[..., Ran], client: ContextClient
-) -> None:
-    client.open("old", Policy(recent_turns_to_keep=9))
-
-    turnmill("open", "old", "--max-tokens", "3000")
-    turnmill("open", "new", "--max-tokens", "2000", "--system-prompt", "hi")
-
-    assert client.info("old").policy == Policy(recent_turns_to_keep=9, max_tokens=3000)
-    assert client.info("new").policy == Policy(max_tokens=2000)
 
 
 @pytest.mark.parametrize(

@@ -45,11 +45,6 @@ def test_parked_sessions_are_listed_with_their_failures(
     assert "5 compactions failed in a row" in turnmill("info", "one").stdout
 
 
-def test_where_none_is_parked_it_says_so(turnmill: Callable[..., Ran]) -> None:
-    assert "is parked" in turnmill("parked").stdout
-    assert turnmill("parked", "--json").json == []
-
-
 def test_sessions_are_retried_by_name_or_all(
     turnmill: Callable[..., Ran], client: ContextClient, stuck: list[str]
 ) -> None:
@@ -65,13 +60,6 @@ def test_sessions_are_retried_by_name_or_all(
 @pytest.mark.parametrize("words", [(), ("one", "--all")])
 def test_retry_wants_names_or_all(turnmill: Callable[..., Ran], words: tuple[str, ...]) -> None:
     assert turnmill("retry", *words).exit_code == 2
-
-
-def test_an_unknown_session_cannot_be_retried(turnmill: Callable[..., Ran]) -> None:
-    ran = turnmill("retry", "nobody")
-
-    assert ran.exit_code == 1
-    assert ran.stderr.startswith("UnknownSession: ")
 
 
 def test_an_unknown_name_does_not_keep_the_others_waiting(

@@ -55,30 +55,6 @@ def test_an_option_beside_the_name_makes_a_policy_of_the_sessions_own(
     assert client.info("s").policy_name == ""
 
 
-@pytest.mark.parametrize(
-    ("preset", "options", "policy"),
-    [
-        ("image_history", ("max_history_images=4",), Policy.image_history(max_history_images=4)),
-        ("sliding_window", ("max_interactions=9",), Policy.sliding_window(max_interactions=9)),
-        ("managed", ("template=coding",), Policy.managed("coding")),
-        ("long_running", (), Policy.long_running()),
-        ("iterations", ("keep_recent_iterations=5",), Policy.iterations(keep_recent_iterations=5)),
-    ],
-)
-def test_a_preset_is_a_specifications_policy(
-    turnmill: Callable[..., Ran],
-    client: ContextClient,
-    preset: str,
-    options: tuple[str, ...],
-    policy: Policy,
-) -> None:
-    sets = [word for option in options for word in ("--set", option)]
-
-    assert turnmill("open", "s", "--preset", preset, *sets).exit_code == 0
-
-    assert client.info("s").policy == policy
-
-
 def test_a_field_takes_json_and_plain_words(
     turnmill: Callable[..., Ran], client: ContextClient
 ) -> None:
@@ -118,7 +94,3 @@ def test_what_is_no_policy_is_one_clear_refusal(
     assert ran.exit_code == exit_code
     assert says in ran.stderr
     assert ran.stdout == ""
-
-
-def test_a_namespace_without_policies_says_so(turnmill: Callable[..., Ran]) -> None:
-    assert "no named policies" in turnmill("policies", "list").stdout

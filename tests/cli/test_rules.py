@@ -23,11 +23,3 @@ def test_the_rules_of_a_session_are_listed(
         ("1", "Never email me."),
         ("2", "Always answer in German."),
     ]
-
-
-def test_a_session_without_rules_says_so(
-    turnmill: Callable[..., Ran], client: ContextClient
-) -> None:
-    client.push("s", {"role": "user", "content": "Hello, how are you?"})
-
-    assert turnmill("rules", "s").stdout == "no rules\n"

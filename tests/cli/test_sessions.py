@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from tests.cli.commands import Ran
-from turnmill import ContextClient, Policy, UnknownSession
+from turnmill import ContextClient, Policy
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
 
@@ -39,18 +39,6 @@ def test_read_prints_the_messages_by_role(
     assert "tool (c1)" in ran.stdout
     assert "\x1b" not in ran.stdout, "a message must not drive the terminal"
     assert "turns to 3" in ran.stdout
-
-
-def test_read_says_what_it_left_out_to_stay_under_the_limit(
-    turnmill: Callable[..., Ran], client: ContextClient
-) -> None:
-    client.open("s", Policy(max_tokens=600))
-    for at in range(20):
-        client.push("s", {"role": "user", "content": f"turn {at} " + "word " * 100})
-
-    ran = turnmill("read", "s")
-
-    assert "this read left out" in ran.stdout
 
 
 @pytest.mark.parametrize(
@@ -116,16 +104,6 @@ def test_an_empty_namespace_has_no_sessions(turnmill: Callable[..., Ran], namesp
     assert turnmill("sessions", "--json").json == []
 
 
-def test_an_expired_session_is_not_listed(
-    turnmill: Callable[..., Ran], client: ContextClient, redis_client: redis.Redis, namespace: str
-) -> None:
-    client.push("here", {"role": "user", "content": "x"})
-    client.push("gone", {"role": "user", "content": "x"})
-    redis_client.delete(session_keys(Namespace(namespace), SessionId("gone")).meta)
-
-    assert [row["session"] for row in turnmill("sessions", "--json").json] == ["here"]
-
-
 def test_a_session_pushed_to_long_ago_says_how_long(
     turnmill: Callable[..., Ran], client: ContextClient, redis_client: redis.Redis, namespace: str
 ) -> None:
@@ -155,18 +133,6 @@ def test_info_is_the_session_in_numbers(
     assert "secret" not in table.stdout + json.dumps(found)
 
 
-def test_info_names_who_is_asked_for_summaries(
-    turnmill: Callable[..., Ran], client: ContextClient
-) -> None:
-    client.open("plain", Policy())
-    client.open("any", Policy(summarizer="openai"))
-    client.open("named", Policy(summarizer="openai", model="big", fallback_model="small"))
-
-    assert "summarizer extractive," in " ".join(turnmill("info", "plain").stdout.split())
-    assert "openai (the workers' model)" in " ".join(turnmill("info", "any").stdout.split())
-    assert "openai (big, then small)" in " ".join(turnmill("info", "named").stdout.split())
-
-
 def test_forget_asks_first(turnmill: Callable[..., Ran], client: ContextClient) -> None:
     client.push("s", {"role": "user", "content": "x"})
 
@@ -175,15 +141,3 @@ def test_forget_asks_first(turnmill: Callable[..., Ran], client: ContextClient) 
     assert refused.exit_code == 1
     assert "Forget s with its 1 turn, in Redis and the archive?" in refused.stderr
     assert client.info("s").last_seq == 1
-
-
-def test_forget_yes_removes_the_session(
-    turnmill: Callable[..., Ran], client: ContextClient
-) -> None:
-    client.push("s", {"role": "user", "content": "x"})
-
-    ran = turnmill("forget", "s", "--yes", "--timeout", "0")
-
-    assert ran.exit_code == 0
-    with pytest.raises(UnknownSession):
-        client.info("s")
