@@ -14,11 +14,11 @@ import redis
 from tests.archive.records import turn
 from tests.cli.commands import Ran
 from tests.cli.conversation import settled, talk
+from tests.image_parts import data_url, png, showing
 from tests.processes import wait_until
 from turnmill import ContextClient, Policy, Trajectory
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
-from turnmill_cli.commands.erase import spans
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.ports.values import Batch, SessionRef
 
@@ -93,18 +93,6 @@ def test_what_cannot_be_gone_back_to_says_what_can(
     assert "checkpoints are: here" in other.stderr
     assert version.stderr.startswith("NoCheckpoint: ")
     assert {ran.exit_code for ran in (none, other, version)} == {1}
-
-
-def test_a_policy_without_checkpoints_says_how_to_have_some(
-    served: Callable[..., Ran], client: ContextClient
-) -> None:
-    client.open("s", Policy(keep_checkpoints=0))
-
-    ran = served("checkpoint", "s")
-
-    assert ran.exit_code == 1
-    assert "turnmill open s --set keep_checkpoints=10" in ran.stderr
-    assert "no checkpoints" in served("checkpoints", "s").stdout
 
 
 def test_compact_waits_and_says_what_it_did(
@@ -469,12 +457,6 @@ def test_what_is_not_there_or_not_said_how_is_refused(told: Callable[..., Ran]) 
     assert "nothing was erased" in told("archive", "erasures").stdout
 
 
-def test_turns_are_named_in_few_words() -> None:
-    assert spans([]) == ""
-    assert spans([3, 4, 5, 9]) == "3-5, 9"
-    assert spans([1, 2, 1_200]) == "1-2, 1,200"
-
-
 # --- lost branches --------------------------------------------------------------------------------
 
 
@@ -538,3 +520,44 @@ def test_a_branch_that_is_not_there_is_said(behind: Callable[..., Ran]) -> None:
 
     assert ran.exit_code == 1
     assert "no branch 7" in ran.stderr
+
+
+def test_a_session_is_drawn_whole_and_from_the_archive_when_redis_has_lost_it(
+    talked: Callable[..., Ran],
+    client: ContextClient,
+    redis_client: redis.Redis,
+    namespace: str,
+    tmp_path: Path,
+) -> None:
+    page = tmp_path / "page.html"
+
+    def drawn() -> str:
+        ran = talked("visualize", "s", "--output", str(page))
+        assert ran.exit_code == 0, ran.stderr
+        return page.read_text(encoding="utf-8")
+
+    client.push("s", showing(png(1)))
+    whole = drawn()
+    expire(redis_client, namespace, "s")
+    archived = drawn()
+
+    assert whole.count("<article") == 41
+    assert "Exactly these messages go to the model" in whole
+    assert data_url(png(1)) in whole
+    assert 'id="version-1"' in whole
+    assert "has expired or could not be read" in archived
+    assert "order #W7919 of Anna" in archived
+
+
+def assert_unknown(ran: Ran) -> None:
+    assert ran.exit_code == 1
+    assert ran.stdout == ""
+    assert ran.stderr.startswith("UnknownSession: ")
+    assert ran.stderr.count("\n") == 2  # what is wrong, and what to do
+
+
+@pytest.mark.parametrize("command", ["compact", "transcript", "export", "history"])
+def test_a_session_that_workers_do_not_know_is_two_lines(
+    served: Callable[..., Ran], command: str
+) -> None:
+    assert_unknown(served(command, "nobody"))

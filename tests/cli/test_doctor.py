@@ -32,12 +32,10 @@ from turnmill.contract.keys import (
 from turnmill.contract.names import Namespace, SessionId
 from turnmill_cli.doctor import checks as doctor_checks
 from turnmill_cli.doctor.checks import Check
-from turnmill_worker import tokens
 from turnmill_worker.archive import SqlArchive, database
 from turnmill_worker.background.consumer import BadMessage, Quarantine
 from turnmill_worker.background.sweep import Sweeper
 from turnmill_worker.errors import (
-    EndpointRefused,
     RateLimited,
     SummarizerFailed,
     SummarizerUnavailable,
@@ -189,17 +187,6 @@ def test_a_script_redis_refuses_is_named(
     assert ".lua is refused" in checks["scripts"]["found"]
 
 
-def test_counts_by_the_heuristic_are_a_warning(
-    turnmill: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(doctor_checks, "counter_for", lambda _: tokens.counter_for("heuristic"))
-
-    checks = found(turnmill("doctor", "--json"))
-
-    assert checks["vocabulary"]["status"] == "warning"
-    assert "estimated" in checks["vocabulary"]["found"]
-
-
 def make_archive(folder: Path) -> Path:
     SqlArchive.open(f"sqlite:///{folder / 'archive.db'}").close()
     return folder / "archive.db"
@@ -336,28 +323,6 @@ def test_the_doctor_knows_what_is_wrong_with_a_model(
     assert "breaker probing after SummarizerFailed" in said()
 
 
-@pytest.mark.parametrize(
-    ("error", "advice"),
-    [
-        (EndpointRefused(), "TURNMILL_MODEL_KEY"),
-        (RateLimited(retry_after_s=50), "TURNMILL_MODEL_REQUESTS_PER_MINUTE"),
-        (SummarizerUnavailable(retry_after_s=50), "is the endpoint up?"),
-    ],
-)
-def test_the_doctors_advice_is_about_the_failure(
-    turnmill: Callable[..., Ran],
-    gate: tuple[str, RedisGate, str],
-    error: SummarizerFailed | SummarizerUnavailable,
-    advice: str,
-) -> None:
-    model, made, _ = gate
-
-    for round_ in [made.admit(tokens=1, within_s=60) for _ in range(3)]:
-        made.failed(round_, error, estimated=1)
-
-    assert advice in checks(turnmill("doctor", "--json"))[f"model {model}"]["advice"]
-
-
 # --- doctor damage --------------------------------------------------------------------------------
 
 
@@ -373,14 +338,6 @@ def server(redis_client: redis.Redis) -> Iterator[redis.Redis]:
 def _check(ran: Ran, name: str) -> dict[str, str]:
     [found] = [check for check in ran.json["checks"] if check["name"] == name]
     return dict(found)
-
-
-@pytest.mark.usefixtures("server")
-def test_nothing_damaged_is_said_so(turnmill: Callable[..., Ran]) -> None:
-    ran = turnmill("doctor", "--json")
-
-    assert _check(ran, "namespaces")["status"] == "ok"
-    assert _check(ran, "messages")["found"] == "workers put none aside"
 
 
 def test_a_damaged_namespace_is_named_with_what_is_wrong(
@@ -431,14 +388,6 @@ def test_a_quota_that_is_used_up_is_said_with_its_numbers(
 
 def checked(ran: Ran) -> dict[str, str] | None:
     return next((each for each in ran.json["checks"] if each["name"] == "tokenizers"), None)
-
-
-def test_doctor_says_nothing_of_tokenizers_that_nobody_uses(
-    turnmill: Callable[..., Ran], client: ContextClient
-) -> None:
-    client.open("plain", Policy())
-
-    assert checked(turnmill("doctor", "--json")) is None
 
 
 def test_a_file_that_a_session_needs_and_nobody_has_is_a_problem(

@@ -141,19 +141,6 @@ def test_compaction_saves_tokens_and_a_cache_saves_money(strategy: str) -> None:
 # --- the command --------------------------------------------------------------------------------
 
 
-def test_tables_fit_80_columns_and_can_be_markdown(
-    run: Callable[..., Ran], coding: Path, asked: Path
-) -> None:
-    shown = run(str(coding), str(asked), "--max-tokens", "1000")
-    markdown = run(str(asked), "--markdown", "--no-costs", "--max-tokens", "1000")
-
-    assert shown.exit_code == markdown.exit_code == 0
-    assert max(map(len, shown.stdout.splitlines())) <= 80
-    for word in ("answers", "values", "rolling", "$ cached"):
-        assert word in shown.stdout
-    assert markdown.stdout.splitlines()[2] == "| strategy | compacted | answers |"
-
-
 def test_json_has_every_number_with_its_size(
     run: Callable[..., Ran], coding: Path, asked: Path
 ) -> None:

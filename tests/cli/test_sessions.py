@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import redis
 from tests.cli.commands import Ran
 from tests.redis.conftest import Worker
 from turnmill import ContextClient, Policy
-from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.sessions import RedisSessions
@@ -47,37 +45,6 @@ def test_read_prints_the_messages_by_role(
     assert "turns to 3" in ran.stdout
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        [
-            {
-                "type": "message",
-                "role": "assistant",
-                "content": [{"type": "output_text", "text": "I look."}],
-            },
-            {"type": "function_call", "call_id": "c", "name": "look", "arguments": '{"a": 1}'},
-        ],
-        {
-            "role": "assistant",
-            "content": [
-                {"type": "text", "text": "I look."},
-                {"type": "tool_use", "id": "c", "name": "look", "input": {"a": 1}},
-            ],
-        },
-    ],
-)
-def test_read_prints_what_was_said_in_any_dialect(
-    turnmill: Callable[..., Ran], client: ContextClient, answer: list[dict[str, object]]
-) -> None:
-    client.push("s", answer)
-
-    ran = turnmill("read", "s")
-
-    assert "I look." in ran.stdout
-    assert '→ look({"a": 1})' in ran.stdout.replace('"a":1', '"a": 1')
-
-
 def test_read_json_is_the_bare_list_of_messages(
     turnmill: Callable[..., Ran], client: ContextClient
 ) -> None:
@@ -108,18 +75,6 @@ def test_sessions_are_listed_the_most_recently_pushed_first(
 def test_an_empty_namespace_has_no_sessions(turnmill: Callable[..., Ran], namespace: str) -> None:
     assert f"no sessions in namespace {namespace};" in turnmill("sessions").stdout
     assert turnmill("sessions", "--json").json == []
-
-
-def test_a_session_pushed_to_long_ago_says_how_long(
-    turnmill: Callable[..., Ran], client: ContextClient, redis_client: redis.Redis, namespace: str
-) -> None:
-    client.push("old", {"role": "user", "content": "x"})
-    keys = session_keys(Namespace(namespace), SessionId("old"))
-    redis_client.zadd(keys.index, {"old": (time.time() - 7200) * 1000})
-    redis_client.zadd(keys.due, {"old": (time.time() + 60) * 1000})
-
-    assert "2 h ago" in turnmill("sessions").stdout
-    assert "compaction due in" in turnmill("info", "old").stdout
 
 
 def test_info_is_the_session_in_numbers(

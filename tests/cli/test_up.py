@@ -19,6 +19,7 @@ import pytest
 
 from tests.cli.commands import START_S, Ran, UpProcess, ended
 from tests.processes import wait_until
+from tests.replay.commands import run
 from turnmill import ContextClient, Policy
 from turnmill.connection.embedded import EmbeddedRedis
 
@@ -84,6 +85,17 @@ def test_flower_shows_outcomes_and_lets_nobody_change_anything(running: UpProces
     wait_until(lambda: "estimated shown: 1 turn, " in page(), what="the outcome in Flower")
     assert "'default', 'shown'" in page()
     assert "again and again" not in page()
+
+
+def test_a_demo_beside_it_works_with_its_workers(running: UpProcess, tmp_path: Path) -> None:
+    size = ("--agents", 2, "--steps", 20, "--max-tokens", 4000, "--pace", 5)
+
+    ran = run(tmp_path, "demo", "--data-dir", running.folder, *size, "--hold")
+
+    assert ran.exit_code == 0, ran.stdout + ran.stderr
+    assert "Joining the `turnmill up` at redis://127.0.0.1:" in ran.stderr
+    assert "turnmill visualize agent-01 --namespace demo-" in ran.stderr
+    wait_until(lambda: re.search(r"in [2-9] namespaces", running.output()), what="both are counted")
 
 
 def get(port: int, path: str) -> bytes:

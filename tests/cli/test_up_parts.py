@@ -21,7 +21,15 @@ from turnmill_cli.local import children as specs
 from turnmill_cli.local import tether
 from turnmill_cli.local.children import Child, ChildSpec, end
 from turnmill_cli.local.flower_config import sentence
-from turnmill_cli.local.processes import PAUSES_S, Supervisor, locked, stop_signals
+from turnmill_cli.local.processes import (
+    PAUSES_S,
+    Supervisor,
+    UpRunning,
+    announce,
+    locked,
+    running_in,
+    stop_signals,
+)
 from turnmill_cli.local.up import StatusReader
 from turnmill_cli.output import CommandFailed
 from turnmill_cli.redis_view import NamespacesView
@@ -170,15 +178,6 @@ def unused_port() -> int:
             "estimated s: 3 turns, 90 tokens",
         ),
         (
-            "{'outcome': 'archived', 'session': 's', 'turns': 22, 'sessions': 3}",
-            "archived s and 2 more: 22 turns",
-        ),
-        (
-            "{'outcome': 'committed', 'turns': 9, 'tokens_before': 8000, 'tokens_after': 300, "  # noqa: ISC004
-            "'strategy': 'rolling', 'version': 2}",
-            "committed by rolling: 8,000 → 300 tokens, 9 turns, version 2",
-        ),
-        (
             "{'outcome': 'committed', 'session': 'a', 'namespace': 'shop', 'strategy': 'rolling', "  # noqa: ISC004
             "'model': 'gpt-5-mini', 'rejected': ('elide',)}",
             "committed shop/a by rolling (gpt-5-mini): refused: elide",
@@ -194,11 +193,25 @@ def unused_port() -> int:
             "committed a (extractive after UnusableSummary, below-quality): quality 0.66",
         ),
         ("{'outcome': 'skipped', 'session': 's'}", "skipped s: nothing to do"),
-        ("{'outcome': 'answered', 'session': 's'}", "answered s"),
         ("None", "None"),
         ("{'cut off", "{'cut off"),
-        (None, None),
     ],
 )
 def test_flower_tells_an_outcome_as_a_sentence(result: object, told: object) -> None:
     assert sentence(result) == told
+
+
+RUNNING = UpRunning("redis://127.0.0.1:7/0", "")
+
+
+def test_only_an_up_that_runs_is_found(tmp_path: Path) -> None:
+    assert running_in(tmp_path) is None
+    with locked(tmp_path):
+        assert running_in(tmp_path) is None, "it is not up yet"
+        announce(tmp_path, RUNNING)
+        assert running_in(tmp_path) == RUNNING
+    assert running_in(tmp_path) is None
+
+    (tmp_path / "up.json").write_text('{"redis_url": "redis://killed"}')
+    with locked(tmp_path):
+        assert running_in(tmp_path) is None, "what a killed one said is no longer so"

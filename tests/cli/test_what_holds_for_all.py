@@ -116,21 +116,6 @@ def test_ctrl_c_is_exit_code_130_without_a_traceback(redis_server: EmbeddedRedis
         assert process.stderr.read() == b"pushed 1 turn to s\n"
 
 
-def assert_unknown(ran: Ran) -> None:
-    assert ran.exit_code == 1
-    assert ran.stdout == ""
-    assert ran.stderr.startswith("UnknownSession: ")
-    assert ran.stderr.count("\n") == 2  # what is wrong, and what to do
-
-
-@pytest.mark.worker
-@pytest.mark.parametrize("command", ["compact", "transcript", "export", "history"])
-def test_a_session_that_workers_do_not_know_is_two_lines(
-    served: Callable[..., Ran], command: str
-) -> None:
-    assert_unknown(served(command, "nobody"))
-
-
 # --- first minutes --------------------------------------------------------------------------------
 
 ROOT = Path(__file__).parents[2]

@@ -272,17 +272,9 @@ def sessions(
         for at, name, view in shown
         if (view.namespace, name) in found
     ]
-    where = {"namespace": lambda row: row[0].namespace} if everywhere else {}
     print_rows(
         rows,
-        {
-            **where,
-            "session": lambda row: row[0].session,
-            "turns": lambda row: row[0].last_seq,
-            "tokens / limit": lambda row: f"{row[0].usage.total:,} / {row[0].limits.hard:,}",
-            "version": lambda row: row[0].version,
-            "last push": lambda row: ago((now_ms - row[1]) / 1000),
-        },
+        _columns(now_ms, everywhere=everywhere),
         none="no sessions" if everywhere else _none_in(connection.namespace),
         as_json=(lambda row: {**as_dict(row[0]), "last_push_ms": int(row[1])}) if as_json else None,
         noun="session",
@@ -290,6 +282,18 @@ def sessions(
     )
     if not as_json and (hidden := len(listed) - len(shown)):
         stdout().print(f"… and {hidden:,} more: --limit 0 lists all", style="dim")
+
+
+def _columns(now_ms: int, *, everywhere: bool) -> dict[str, Any]:
+    where = {"namespace": lambda row: row[0].namespace} if everywhere else {}
+    return {
+        **where,
+        "session": lambda row: row[0].session,
+        "turns": lambda row: row[0].last_seq,
+        "tokens / limit": lambda row: f"{row[0].usage.total:,} / {row[0].limits.hard:,}",
+        "version": lambda row: row[0].version,
+        "last push": lambda row: ago((now_ms - row[1]) / 1000),
+    }
 
 
 def _none_in(namespace: str) -> str:
