@@ -141,6 +141,16 @@ def test_compaction_saves_tokens_and_a_cache_saves_money(strategy: str) -> None:
 # --- the command --------------------------------------------------------------------------------
 
 
+def test_tables_are_for_a_person_or_for_markdown(run: Callable[..., Ran], asked: Path) -> None:
+    shown = run(str(asked), "--max-tokens", "1000", "--strategies", "window")
+    markdown = run(str(asked), "--markdown", "--no-costs", "--strategies", "window")
+
+    assert shown.exit_code == markdown.exit_code == 0
+    for word in ("answers", "window", "$ cached"):
+        assert word in shown.stdout
+    assert markdown.stdout.splitlines()[2] == "| strategy | compacted | answers |"
+
+
 def test_json_has_every_number_with_its_size(
     run: Callable[..., Ran], coding: Path, asked: Path
 ) -> None:
