@@ -22,8 +22,6 @@ from random import Random
 from typing import Annotated, Any
 
 import typer
-from rich.table import Column, Table
-from rich.text import Text
 
 from turnmill import Context
 from turnmill.contract.context import JsonMessage
@@ -31,20 +29,9 @@ from turnmill.contract.policy import Policy
 from turnmill_cli.archive_database import UP_DATA_DIR
 from turnmill_cli.local.processes import LocalPipeline, local_pipeline, running_in
 from turnmill_cli.options import JsonFlag, setting
-from turnmill_cli.output import (
-    clean,
-    count,
-    number_column,
-    plain_table,
-    print_line,
-    print_note,
-    stdout,
-    word_column,
-)
+from turnmill_cli.output import count, print_note
 from turnmill_cli.progress import progress
-from turnmill_cli.promises import CheckedRead
-from turnmill_cli.replay import AgentSession, ReplaySettings, Scorecard, report, run_agents
-from turnmill_worker.tokens import count_message, counter_for
+from turnmill_cli.replay import ReplaySettings, report, run_agents
 
 # --- tools: they really look at files, those of the installed standard library --------------------
 
@@ -269,7 +256,6 @@ class Workbench:
 Task = Callable[[Workbench, Random], Script]
 
 _MODULES = ("re", "os", "sys", "io", "functools", "collections", "warnings", "types", "itertools")
-_MARKS = ("TODO", "XXX", "deprecated", "DeprecationWarning", "pragma: no cover")
 
 
 def who_imports(bench: Workbench, random: Random) -> Script:
@@ -321,47 +307,7 @@ def survey(bench: Workbench, random: Random) -> Script:
     yield from bench.say("assistant", _answer(files, bench.seen(ids)))
 
 
-def find_uses(bench: Workbench, random: Random) -> Script:
-    """Where something a module defines is used in its package."""
-    package = random.choice(packages())
-    yield from bench.say(
-        "user", f"Pick a public function or class of `{package}` and show me who uses it."
-    )
-    search = ("search_text", {"pattern": r"^(def|class) [A-Za-z]\w+", "path": package})
-    (found,) = yield from bench.call("Looking for definitions.", search)
-    text = yield from bench.recall(found, search)
-    defined = re.findall(r"^(\S+\.py):(\d+): (?:async def|def|class) (\w+)", text, re.MULTILINE)
-    if not defined:
-        yield from bench.say("assistant", f"`{package}` defines nothing at the top level.")
-        return
-    file, line, name = random.choice(defined)
-    uses = ("search_text", {"pattern": rf"\b{name}\b", "path": package})
-    around = ("read_file", {"path": file, "start": max(int(line) - 5, 1)})
-    ids = yield from bench.call(f"Looking at `{name}` and its uses.", around, uses)
-    users = yield from bench.recall(ids[1], uses)
-    others = sorted(set(re.findall(r"^(\S+\.py):", users, re.MULTILINE)) - {file})[:3]
-    for other in others:
-        yield from bench.call(f"{other} uses it:", _call("read_file", other))
-    names = ", ".join(others) or "no other module"
-    yield from bench.say("assistant", f"`{name}` is defined in {file}:{line} and used by {names}.")
-
-
-def audit(bench: Workbench, random: Random) -> Script:
-    """What a package's authors left marked, with the code around the marks."""
-    package, mark = random.choice(packages()), random.choice(_MARKS)
-    yield from bench.say("user", f"Which places in `{package}` are marked `{mark}`, and why?")
-    search = ("search_text", {"pattern": re.escape(mark), "path": package})
-    (found,) = yield from bench.call("", search)
-    text = yield from bench.recall(found, search)
-    places = re.findall(r"^(\S+\.py):(\d+): (.*)$", text, re.MULTILINE)
-    for file, line, _ in random.sample(places, min(3, len(places))):
-        page = ("read_file", {"path": file, "start": max(int(line) - 20, 1)})
-        yield from bench.call(f"What stands around {file}:{line}?", page)
-    lines = [f"- {file}:{line}: {what[:80]}" for file, line, what in places[:12]]
-    yield from bench.say("assistant", "\n".join(lines) or f"Nothing in `{package}` is.")
-
-
-TASKS: tuple[Task, ...] = (who_imports, survey, find_uses, audit)
+TASKS: tuple[Task, ...] = (who_imports, survey)
 
 
 def _call(name: str, path: str) -> Call:
@@ -419,88 +365,7 @@ class ScriptedAgent:
             yield from random.choice(TASKS)(self.workbench, random)
 
 
-# --- one compaction, before and after -------------------------------------------------------------
-
-SUMMARY_OPENS = "[Summary of the conversation"
-MOST_CHARACTERS = 100
-MOST_AT_EACH_END = 5
-MOST_SUMMARY_LINES = 14
-
-Row = tuple[str, int, str]
-"""A message's role, tokens and first characters."""
-
-
-def most_telling(sessions: Sequence[AgentSession]) -> AgentSession | None:
-    """The session whose last compaction removed most, of those where it wrote a new summary."""
-    compacted = [each for each in sessions if each.compacted]
-    return max(compacted, key=lambda each: (_has_new_summary(each), _removed(each)), default=None)
-
-
-def show_compaction(session: AgentSession | None) -> None:
-    """Print the session's last compaction; nothing if there was none."""
-    if session is None or session.compacted is None:
-        return
-    before, after = session.compacted
-    name = session.agent.name
-    for checked, when in ((before, "before"), (after, "after")):
-        version = checked.context.version
-        title = f"{name} {when} a compaction: version {version}, {checked.tokens:,} tokens"
-        stdout().print(_messages(checked, title))
-    lines = _summary(after).splitlines()
-    if lines:
-        stdout().print("The summary begins:", style="bold")
-        shown = "\n".join(line[: stdout().width] for line in lines[:MOST_SUMMARY_LINES])
-        stdout().print(clean(shown), markup=False, style="dim")
-
-
-def _has_new_summary(session: AgentSession) -> bool:
-    before, after = map(_summary, session.compacted or ())
-    return before != after != ""
-
-
-def _removed(session: AgentSession) -> int:
-    return session.compacted[0].tokens - session.compacted[1].tokens if session.compacted else 0
-
-
-def _summary(checked: CheckedRead) -> str:
-    for message in checked.context.messages:
-        content = message.get("content")
-        if isinstance(content, str) and content.startswith(SUMMARY_OPENS):
-            return content
-    return ""
-
-
-def _messages(checked: CheckedRead, title: str) -> Table:
-    counter = counter_for()
-    rows = [(m["role"], count_message(counter, m), _first(m)) for m in checked.context.messages]
-    begins = Column("begins", no_wrap=True, ratio=1)  # it gives way in a narrow terminal
-    table = plain_table(word_column("role"), number_column("tokens"), begins)
-    table.title, table.title_justify, table.expand = title, "left", True
-    for role, tokens, text in _shortened(rows):
-        table.add_row(role, f"{tokens:,}", Text(text))
-    return table
-
-
-def _shortened(rows: list[Row]) -> list[Row]:
-    hidden = rows[MOST_AT_EACH_END:-MOST_AT_EACH_END]
-    if not hidden:
-        return rows
-    between = ("…", sum(tokens for _, tokens, _ in hidden), f"{len(hidden)} more messages")
-    return [*rows[:MOST_AT_EACH_END], between, *rows[-MOST_AT_EACH_END:]]
-
-
-def _first(message: JsonMessage) -> str:
-    content = message.get("content")
-    text = content if isinstance(content, str) else ""
-    calls = [call["function"] for call in message.get("tool_calls") or ()]
-    text += "".join(f" → {call['name']}({call['arguments']})" for call in calls)
-    return clean(" ".join(text.split())[:MOST_CHARACTERS])
-
-
 # --- the command ----------------------------------------------------------------------------------
-
-SETTLE_S = 60.0
-"""Longest wait for the workers at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -553,23 +418,22 @@ def demo(
     """
     crowd = [ScriptedAgent(index, steps=steps) for index in range(1, agents + 1)]
     with pipeline.running() as running:
-        if running.flower_url:
-            print_note(f"Flower: {running.flower_url}")
+        print_note(f"Flower: {running.flower_url or 'not started'}")
         settings = ReplaySettings(
             redis_url=running.redis_url,
             namespace=_namespace(stays=hold and not running.supervisor),
             policy=Policy(max_tokens=max_tokens),
-            concurrency=agents,
+            at_once=agents,
             pace_s=pace / 1000,
-            settle_s=SETTLE_S,
             keep=hold,
         )
         with progress(count(agents, "agent"), agents * steps) as on_steps:
-            card, sessions = run_agents(settings, crowd, on_steps=on_steps)
-        _report(card, sessions, crowd, as_json=as_json, dead=running.dead)
+            found = run_agents(settings, crowd, on_steps=on_steps)
+        report(found, title=f"demo: {count(agents, 'agent')}", as_json=as_json, dead=running.dead)
+        _say_how_reads_were_used(crowd)
         if hold:
             _hold(running, f"--namespace {settings.namespace}")
-    raise typer.Exit(0 if card.ok else 1)
+    raise typer.Exit(0 if found.ok else 1)
 
 
 def _namespace(*, stays: bool) -> str:
@@ -577,24 +441,10 @@ def _namespace(*, stays: bool) -> str:
     return f"demo-{os.getpid()}" if stays else "demo"
 
 
-def _report(
-    card: Scorecard,
-    sessions: Sequence[AgentSession],
-    crowd: Sequence[ScriptedAgent],
-    *,
-    as_json: bool,
-    dead: list[str],
-) -> None:
-    report(card, title=f"demo: {count(len(crowd), 'agent')}", as_json=as_json, dead=dead)
-    if not as_json:
-        show_compaction(most_telling(sessions))
-        _say_how_reads_were_used(crowd)
-
-
 def _say_how_reads_were_used(crowd: Sequence[ScriptedAgent]) -> None:
     found = sum(agent.workbench.found for agent in crowd)
     again = sum(agent.workbench.asked_again for agent in crowd)
-    print_line(
+    print_note(
         f"{found:,} times an agent chose its next step by a tool result that it read back. "
         f"{again:,} times the result was no longer whole, and the agent asked the tool again."
     )

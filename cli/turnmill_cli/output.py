@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
+from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Column, Table
 
@@ -104,25 +105,58 @@ def _print(console: Console, text: str, style: str) -> None:
     console.print(clean(text), style=style or None, markup=False, soft_wrap=soft_wrap)
 
 
-def plain_table(*columns: Column | str) -> Table:
-    """An empty table without lines; a column given by its name alone folds long words."""
-    found = [Column(each, overflow="fold") if isinstance(each, str) else each for each in columns]
-    return Table(*found, box=None, header_style="bold", pad_edge=False)
+Row = TypeVar("Row")
+
+
+def print_rows(
+    rows: Sequence[Row],
+    columns: Mapping[str, Callable[[Row], str | int | None]],
+    *,
+    none: str,
+    as_json: Callable[[Row], Any] | None = None,
+    noun: str = "",
+    style: Callable[[Row], str | None] = lambda _: None,
+) -> None:
+    """Print values as a table: texts fold, numbers and times stay on one line.
+
+    Args:
+        rows: the values.
+        columns: by title, what stands there of each value.
+        none: the line where there are no values.
+        as_json: makes JSON of each instead, for ``--json``.
+        noun: counts them below the table.
+        style: of a row, if it is no usual one.
+    """
+    if as_json or not rows:
+        print_json([as_json(row) for row in rows]) if as_json else print_line(none)
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name, cell in columns.items():
+        is_number = all(isinstance(cell(row), int | None) for row in rows)
+        one_line = is_number or name in _ONE_LINE
+        justify: Any = "right" if is_number or name in _RIGHT else "left"
+        table.add_column(name, justify=justify, no_wrap=one_line, overflow="fold")
+    for row in rows:
+        cells = (cell(row) for cell in columns.values())
+        shown = (f"{each:,}" if isinstance(each, int) else clean(each or "–") for each in cells)
+        table.add_row(*shown, style=style(row))
+    print_table(table)
+    if noun:
+        stdout().print(count(len(rows), noun), style="dim")
+
+
+_RIGHT = ("tokens / limit", "last push", "soft", "target")
+_ONE_LINE = (*_RIGHT, "when", "newest", "parked since", "error", "sha256")
+
+
+def dumped(value: BaseModel) -> Any:
+    """A value as JSON has it."""
+    return value.model_dump(mode="json")
 
 
 def field_table() -> Table:
     """An empty table for names and their values."""
     return Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 2))
-
-
-def number_column(name: str) -> Column:
-    """A column of numbers, which stay on one line."""
-    return Column(name, justify="right", no_wrap=True)
-
-
-def word_column(name: str) -> Column:
-    """A column of short words or times, which stay on one line."""
-    return Column(name, no_wrap=True)
 
 
 def print_table(table: Table) -> None:

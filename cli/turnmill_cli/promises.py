@@ -126,16 +126,29 @@ def _is_text(shown: Any, pushed: Any) -> bool:
 # --- reads, stores and trajectories ---------------------------------------------------------------
 
 FaultKind = Literal[
-    "over-limit",  # more tokens than the hard limit, counted exactly
-    "illegal",  # a provider would refuse it
-    "incomplete",  # a turn it should hold is missing, doubled, out of order, or not as pushed
-    "miscounted",  # it says fewer tokens than it has, or claims to be exact and is not
-    "unstable",  # no commit and no projection, and yet the last read is not its prefix
-    "lost",  # a turn that is stored nowhere
-    "doubled",  # a turn that is stored twice, or was never pushed
-    "altered",  # a turn whose stored body is not what was pushed
-    "misplaced",  # a turn on the wrong side of the watermark
+    "over-limit",
+    "illegal",
+    "incomplete",
+    "miscounted",
+    "unstable",
+    "lost",
+    "doubled",
+    "altered",
+    "misplaced",
 ]
+
+FAULTS: Mapping[FaultKind, str] = {
+    "over-limit": "contexts over the limit",
+    "illegal": "contexts that a provider would refuse",
+    "incomplete": "contexts that lack a turn, or have one twice or altered",
+    "miscounted": "contexts with wrong token counts",
+    "unstable": "prefixes changed between commits",
+    "lost": "turns stored nowhere",
+    "doubled": "turns stored twice, or never pushed",
+    "altered": "turns stored not as pushed",
+    "misplaced": "turns on the wrong side of the watermark",
+}
+"""What each kind means, for a person."""
 
 CountMessage = Callable[[JsonMessage], int]
 
@@ -198,14 +211,12 @@ class CheckedRead:
         tokens: of the context, counted exactly.
         faults: the promises it breaks.
         keys: its messages' fingerprints; the next read's are compared with them.
-        recut: it is of the last read's version and does not begin with it: a projection moved.
     """
 
     context: Context
     tokens: int
     faults: tuple[Fault, ...]
     keys: tuple[bytes, ...]
-    recut: bool = False
 
 
 def check_context(
@@ -228,12 +239,14 @@ def check_context(
             Fault("miscounted", f"{tokens} tokens, the read said {said} {context.tokens}")
         )
     faults += _incomplete(context, transcript, keys)
-    recut = False
-    if previous is not None and previous.context.version == context.version:
-        recut = keys[: len(previous.keys)] != previous.keys
-    if recut and previous and not (previous.context.projection or context.projection):
+    if (
+        previous is not None
+        and previous.context.version == context.version
+        and not (previous.context.projection or context.projection)
+        and keys[: len(previous.keys)] != previous.keys
+    ):
         faults.append(Fault("unstable", f"version {context.version}: the prefix changed"))
-    return CheckedRead(context, tokens, tuple(faults), keys, recut)
+    return CheckedRead(context, tokens, tuple(faults), keys)
 
 
 def _incomplete(context: Context, transcript: Transcript, keys: Sequence[bytes]) -> list[Fault]:

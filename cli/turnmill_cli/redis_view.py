@@ -214,23 +214,17 @@ class RedisView:
         entries = self.client.xrange(session_keys(self.namespace, session_id(session)).compactions)
         return [(int(at.split(b"-")[0]), json.loads(f[b"record"])) for at, f in entries]
 
-    def commits(self) -> CommitListener:
-        """The commits announced from now on."""
-        return CommitListener(self.client.pubsub(ignore_subscribe_messages=True), self.namespace)
-
 
 class CommitListener:
-    """Hears of each commit in a namespace; without one, in all."""
+    """Hears of each commit in every namespace."""
 
-    def __init__(self, channel: Any, namespace: Namespace | None) -> None:
+    def __init__(self, channel: Any) -> None:
         self._channel = channel
-        self._name = commits_channel(namespace or Namespace("*"))
-        self._subscribe = channel.subscribe if namespace else channel.psubscribe
 
     def heard(self) -> Iterator[dict[str, Any]]:
         """The records of commits since the last call."""
         if not self._channel.subscribed:
-            self._subscribe(self._name)
+            self._channel.psubscribe(commits_channel(Namespace("*")))
         while message := self._channel.get_message():
             yield json.loads(message["data"])
 
@@ -288,7 +282,7 @@ class NamespacesView:
 
     def commits(self) -> CommitListener:
         """The commits announced from now on, in every namespace."""
-        return CommitListener(self._client.pubsub(ignore_subscribe_messages=True), None)
+        return CommitListener(self._client.pubsub(ignore_subscribe_messages=True))
 
     def _of(self, names: Iterable[Namespace]) -> dict[Namespace, Counts]:
         found: dict[Namespace, Counts] = {}

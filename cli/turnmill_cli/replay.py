@@ -1,20 +1,11 @@
-"""``turnmill replay``: recorded conversations through the pipeline, every context checked.
-
-Agents move in rounds. A round first asks every agent for its next message (an agent may run tools
-here), then takes all steps concurrently - each a push and a read, timed - and then checks what was
-read. Only the middle part is on the clock and nothing else runs in it, so no agent's latency
-contains another's tool or check; it does contain the other agents' pushes and reads, as in any
-event loop they share. Workers go on through all three parts.
-"""
+"""``turnmill replay``: recorded conversations through the pipeline, every context checked."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import gc
 import hashlib
 import json
-import math
 import time
 import uuid
 from collections import Counter
@@ -26,7 +17,6 @@ from pathlib import Path
 from typing import Annotated, Any, Protocol, get_args
 
 import typer
-from rich.table import Table
 
 from turnmill import (
     AsyncContextClient,
@@ -56,13 +46,15 @@ from turnmill_cli.options import (
 from turnmill_cli.output import (
     CommandFailed,
     WrongUsage,
+    field_table,
     print_json,
     print_line,
     print_note,
-    stdout,
+    print_table,
 )
 from turnmill_cli.progress import progress
 from turnmill_cli.promises import (
+    FAULTS,
     CheckedRead,
     Fault,
     FaultKind,
@@ -82,13 +74,8 @@ from turnmill_worker.tokens import count_message, counter_for
 class Agent(Protocol):
     """Whoever decides what is pushed next."""
 
-    @property
-    def name(self) -> str:
-        """Its session's name."""
-
-    @property
-    def system_prompt(self) -> str:
-        """Empty for none."""
+    name: str
+    system_prompt: str
 
     def next(self, seen: Context | None) -> JsonMessage | None:
         """The next message, given the context read after the last one; None when it is done."""
@@ -100,122 +87,69 @@ class AgentSession:
 
     Attributes:
         refused: its system prompt left no room under the hard limit, and nothing was pushed.
-        latencies_ms: of its steps.
         projected: how many of its reads were cut to the hard limit.
-        recut: how many of those did not begin with the read before, though no commit came between.
         last: its newest read, looked at.
-        compacted: the last two reads with a commit between them.
         archived: how many of its turns were in the archive alone in the end.
     """
 
     agent: Agent
     transcript: Transcript
     refused: bool = False
-    latencies_ms: list[float] = field(default_factory=list)
     projected: int = 0
-    recut: int = 0
     faults: list[Fault] = field(default_factory=list)
     last: CheckedRead | None = None
-    compacted: tuple[CheckedRead, CheckedRead] | None = None
     archived: int = 0
 
     def take(self, context: Context, *, hard_limit: int, count: TokenCache) -> None:
         """Check a read, and remember it as the last."""
-        before = self.last
-        now = check_context(
-            context, self.transcript, hard_limit=hard_limit, count=count, previous=before
+        self.last = check_context(
+            context, self.transcript, hard_limit=hard_limit, count=count, previous=self.last
         )
-        if before is not None and before.context.version < context.version:
-            self.compacted = (before, now)
         self.projected += context.projection is not None
-        self.recut += now.recut
-        self.faults += now.faults
-        self.last = now
+        self.faults += self.last.faults
 
 
-class Rounds:
-    """Runs agents, at most ``concurrency`` at a time, through one shared client.
+@dataclass(frozen=True, slots=True)
+class Players:
+    """Runs agents side by side through one client; each pushes, reads, and has its read checked.
 
-    Args:
-        pace_s: seconds between an agent's steps; the agents' steps are spread evenly over it.
-        on_steps: told how many steps each round took.
+    Attributes:
+        pace_s: seconds between an agent's steps; the agents begin one after the other within it.
+        on_steps: told of each step.
     """
 
-    def __init__(
-        self,
-        client: AsyncContextClient,
-        policy: Policy,
-        count: TokenCache,
-        *,
-        concurrency: int,
-        pace_s: float = 0.0,
-        on_steps: Callable[[int], object] = lambda _: None,
-    ) -> None:
-        self._client = client
-        self._policy = policy
-        self._count = count
-        self._concurrency = concurrency
-        self._pace_s = pace_s
-        self._on_steps = on_steps
-        self.stepping_s = 0.0
-        """Seconds in which steps were being taken."""
+    client: AsyncContextClient
+    policy: Policy
+    count: TokenCache
+    pace_s: float = 0.0
+    on_steps: Callable[[int], object] = lambda _: None
 
-    async def run(self, agents: Iterable[Agent]) -> list[AgentSession]:
+    async def run(self, agents: Sequence[Agent], *, at_once: int) -> list[AgentSession]:
         """Run every agent to its end; returns their sessions in order."""
-        waiting = iter(agents)
-        sessions: list[AgentSession] = []
-        active: list[AgentSession] = []
-        while True:
-            opened = await self._open(waiting, self._concurrency - len(active))
-            sessions += opened
-            active += [session for session in opened if not session.refused]
-            moves = [(session, _next_move(session)) for session in active]
-            taken = [(session, message) for session, message in moves if message is not None]
-            active = [session for session, _ in taken]
-            if taken:
-                await self._round(taken)
-            elif not opened:
-                return sessions
+        places = asyncio.Semaphore(at_once)
 
-    async def _open(self, waiting: Iterator[Agent], places: int) -> list[AgentSession]:
-        opened: list[AgentSession] = []
-        while places > 0 and (agent := next(waiting, None)) is not None:
-            session = AgentSession(agent, Transcript(agent.system_prompt))
-            try:
-                await self._client.open(agent.name, self._policy, agent.system_prompt or None)
-                places -= 1
-            except SystemPromptTooLarge:
-                session.refused = True
-            opened.append(session)
-        return opened
+        async def played(at: int, agent: Agent) -> AgentSession:
+            async with places:
+                await asyncio.sleep(self.pace_s * at / len(agents))
+                return await self._played(agent)
 
-    async def _round(self, moves: Sequence[tuple[AgentSession, JsonMessage]]) -> None:
-        apart_s = self._pace_s / len(moves)
-        begun = time.perf_counter()
-        contexts = await asyncio.gather(
-            *(self._step(each, message, at * apart_s) for at, (each, message) in enumerate(moves)),
-            asyncio.sleep(self._pace_s),
-        )
-        self.stepping_s += time.perf_counter() - begun
-        for (session, _), context in zip(moves, contexts[:-1], strict=True):
-            assert context is not None  # noqa: S101 - the last one is the pause
-            session.take(context, hard_limit=self._policy.hard_limit, count=self._count)
-        self._on_steps(len(moves))
+        return list(await asyncio.gather(*(played(*each) for each in enumerate(agents))))
 
-    async def _step(self, session: AgentSession, message: JsonMessage, after_s: float) -> Context:
-        if after_s:
-            await asyncio.sleep(after_s)
-        name = session.agent.name
-        begun = time.perf_counter()
-        pushed = await self._client.push(name, message)
-        context = await self._client.read(name)
-        session.latencies_ms.append((time.perf_counter() - begun) * 1000)
-        session.transcript.add(pushed.seq, message)
-        return context
-
-
-def _next_move(session: AgentSession) -> JsonMessage | None:
-    return session.agent.next(session.last.context if session.last else None)
+    async def _played(self, agent: Agent) -> AgentSession:
+        session = AgentSession(agent, Transcript(agent.system_prompt))
+        try:
+            await self.client.open(agent.name, self.policy, agent.system_prompt or None)
+        except SystemPromptTooLarge:
+            session.refused = True
+            return session
+        while message := agent.next(session.last.context if session.last else None):
+            pushed = await self.client.push(agent.name, message)
+            session.transcript.add(pushed.seq, message)
+            context = await self.client.read(agent.name)
+            session.take(context, hard_limit=self.policy.hard_limit, count=self.count)
+            self.on_steps(1)
+            await asyncio.sleep(self.pace_s)
+        return session
 
 
 # --- what is stored in the end --------------------------------------------------------------------
@@ -241,47 +175,43 @@ class Store:
     client: ContextClient
     has_workers: bool
 
+    def settle(self, names: Sequence[str]) -> int:
+        """Wait until no session waits for a worker; returns how many still do when time is up.
 
-@contextmanager
-def connect(url: str, namespace: str, *, broker_url: str, has_workers: bool) -> Iterator[Store]:
-    """Connections for looking at a namespace, closed after the block."""
-    broker = (broker_url or url) if has_workers else SilentWaker()
-    with (
-        closing(store_client(url, TIMEOUT_S)) as plain,
-        ContextClient(url, namespace=namespace, broker=broker) as client,
-    ):
-        yield Store(RedisView(plain, Namespace(namespace)), client, has_workers)
+        What is covered should be in the archive by then: it is what the last checks look at.
+        """
+        within_s = SETTLE_S if self.has_workers else 0.0
+        waiting = self._wait(names, _is_due, within_s)
+        if self.has_workers:
+            self._wait(names, lambda info: info.turns_covered > 0, ARCHIVED_WITHIN_S)
+        return len(waiting)
 
-
-def wait_for_workers(store: Store, names: Sequence[str], *, within_s: float) -> int:
-    """Wait until no session waits for a worker; returns how many still do after ``within_s``.
-
-    What is covered should be in the archive by then: it is what the last checks look at.
-    """
-    waiting = _wait(store, names, _is_due, within_s=within_s)
-    if store.has_workers:
-        _wait(store, names, _is_covered, within_s=min(within_s, ARCHIVED_WITHIN_S))
-    return len(waiting)
-
-
-def _wait(
-    store: Store, names: Sequence[str], waits: Callable[[ContextInfo], bool], *, within_s: float
-) -> list[str]:
-    """The sessions that still wait after ``within_s``."""
-    deadline = time.monotonic() + within_s
-    waiting = [name for name in names if waits(store.client.info(name))]
-    while waiting and time.monotonic() < deadline:
-        time.sleep(_LOOK_EVERY_S)
-        waiting = [name for name in waiting if waits(store.client.info(name))]
-    return waiting
+    def _wait(
+        self, names: Sequence[str], waits: Callable[[ContextInfo], bool], within_s: float
+    ) -> Sequence[str]:
+        """The sessions that still wait after ``within_s``."""
+        deadline = time.monotonic() + within_s
+        while names := [name for name in names if waits(self.client.info(name))]:
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(_LOOK_EVERY_S)
+        return names
 
 
 def _is_due(info: ContextInfo) -> bool:
     return info.pending_for_s is not None or info.due_in_s is not None
 
 
-def _is_covered(info: ContextInfo) -> bool:
-    return info.turns_covered > 0
+@contextmanager
+def connect(settings: ReplaySettings) -> Iterator[Store]:
+    """Connections for looking at a namespace, closed after the block."""
+    url, name, has_workers = settings.redis_url, settings.namespace, settings.has_workers
+    broker = (settings.broker_url or url) if has_workers else SilentWaker()
+    with (
+        closing(store_client(url, TIMEOUT_S)) as plain,
+        ContextClient(url, namespace=name, broker=broker) as client,
+    ):
+        yield Store(RedisView(plain, Namespace(name)), client, has_workers)
 
 
 def check_session(
@@ -349,27 +279,27 @@ def _images(messages: Iterable[JsonMessage]) -> Iterator[dict[str, Any]]:
                 yield part
 
 
-# --- the scorecard --------------------------------------------------------------------------------
+# --- what came of it ------------------------------------------------------------------------------
+
+AT_ONCE = 50
+SETTLE_S = 60.0
+"""Longest wait for the workers after the last step."""
 
 MOST_EXAMPLES = 20
 """Faults named one by one; the rest are only counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scorecard:
-    """The numbers of one replay.
+class Findings:
+    """What came of running agents.
 
     Attributes:
-        refused: sessions whose system prompt leaves no room under the limit; nothing was pushed.
-        tokens_in: pushed, system prompts included; counted exactly, by ``basis``.
+        sessions: that were played; ``refused`` ones' system prompts leave no room under the limit.
+        tokens_in: pushed, system prompts included; counted exactly.
         tokens_final: in the contexts read in the end.
         turns_archived: in the archive and no longer in Redis, in the end.
         compactions: commits, by strategy.
         reads_projected: reads cut to the hard limit because no worker had been there in time.
-        reads_recut: reads that do not begin with the one before, because a projection moved: what
-            a provider's prompt cache loses beside commits.
-        step_ms: push and read together: p50, p95, p99, max.
-        steps_per_s: while steps were being taken, checks and tools not counted.
         unsettled: sessions that still waited for a worker at the end.
         faults: how many of each kind; every one of them must be 0.
         examples: the first faults as (session, kind, where), without content.
@@ -382,142 +312,68 @@ class Scorecard:
     tokens_final: int
     turns_archived: int
     compactions: Mapping[str, int]
-    reads: int
     reads_projected: int
-    reads_recut: int
-    step_ms: Mapping[str, float]
-    steps_per_s: float
-    seconds: float
     unsettled: int
     faults: Mapping[FaultKind, int]
     examples: Sequence[tuple[str, FaultKind, str]]
-    basis: str
-
-    @property
-    def reduction(self) -> float:
-        """The share of the pushed tokens that the final contexts do without."""
-        return 1 - self.tokens_final / self.tokens_in if self.tokens_in else 0.0
 
     @property
     def ok(self) -> bool:
         """Whether every promise was kept."""
         return not any(self.faults.values())
 
-    def to_json(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
-        return {"ok": self.ok, **asdict(self), "reduction": round(self.reduction, 4)}
 
-
-def score(
-    sessions: Sequence[AgentSession],
-    compactions: Mapping[str, int],
-    count: TokenCache,
-    *,
-    stepping_s: float,
-    seconds: float,
-    unsettled: int,
-    basis: str,
-) -> Scorecard:
-    """Add up what the sessions saw."""
+def _findings(
+    sessions: Sequence[AgentSession], commits: Mapping[str, int], count: TokenCache, unsettled: int
+) -> Findings:
     live = [each for each in sessions if not each.refused]
-    latencies = sorted(ms for each in live for ms in each.latencies_ms)
     found = [(each.agent.name, *fault) for each in live for fault in each.faults]
     times = Counter(kind for _, kind, _ in found)
-    return Scorecard(
+    return Findings(
         sessions=len(live),
         refused=len(sessions) - len(live),
-        turns=len(latencies),
-        tokens_in=sum(_pushed_tokens(each, count) for each in live),
+        turns=sum(len(each.transcript.turns) for each in live),
+        tokens_in=sum(_pushed_tokens(each.transcript, count) for each in live),
         tokens_final=sum(each.last.tokens for each in live if each.last),
         turns_archived=sum(each.archived for each in live),
-        compactions=dict(sorted(compactions.items())),
-        reads=len(latencies) + len(live),
+        compactions=dict(sorted(commits.items())),
         reads_projected=sum(each.projected for each in live),
-        reads_recut=sum(each.recut for each in live),
-        step_ms={
-            "p50": percentile(latencies, 0.50),
-            "p95": percentile(latencies, 0.95),
-            "p99": percentile(latencies, 0.99),
-            "max": percentile(latencies, 1.0),
-        },
-        steps_per_s=round(len(latencies) / stepping_s, 1) if stepping_s else 0.0,
-        seconds=round(seconds, 2),
         unsettled=unsettled,
         faults={kind: times[kind] for kind in get_args(FaultKind)},
         examples=found[:MOST_EXAMPLES],
-        basis=basis,
     )
 
 
-def _pushed_tokens(session: AgentSession, count: TokenCache) -> int:
-    prompt = (
-        [system_message(session.transcript.system_prompt)]
-        if session.transcript.system_prompt
-        else []
-    )
-    messages = [*prompt, *session.transcript.turns.values()]
+def _pushed_tokens(transcript: Transcript, count: TokenCache) -> int:
+    system = transcript.system_prompt
+    messages = [*([system_message(system)] if system else []), *transcript.turns.values()]
     return count.of(messages, [fingerprint(message) for message in messages])
 
 
-def percentile(ordered: Sequence[float], share: float) -> float:
-    """The nearest-rank percentile of sorted values, 0 for none."""
-    if not ordered:
-        return 0.0
-    return round(ordered[max(math.ceil(share * len(ordered)), 1) - 1], 3)
+def report(found: Findings, *, title: str, as_json: bool, dead: Sequence[str]) -> None:
+    """Print what came of it, and what went wrong, if anything did."""
+    if as_json:
+        print_json({"ok": found.ok, **asdict(found)})
+    else:
+        print_line(title, "bold")
+        table = field_table()
+        for name, value in asdict(found).items():
+            if name not in ("faults", "examples"):
+                table.add_row(name.replace("_", " "), _shown(value))
+        for kind, times in found.faults.items():
+            style = "bold red" if times else None
+            table.add_row(f"{FAULTS[kind]} (must be 0)", f"{times:,}", style=style)
+        print_table(table)
+        for session, kind, where in found.examples:
+            print_line(f"{kind}: {session}: {where}", "red")
+    for name in dead:
+        print_note(f"{name} ended before the replay did")
 
 
-_MUST_BE_ZERO: tuple[tuple[str, tuple[FaultKind, ...]], ...] = (
-    ("contexts over the limit", ("over-limit",)),
-    ("invalid contexts", ("illegal",)),
-    ("contexts missing or doubling a turn", ("incomplete",)),
-    ("contexts with wrong token counts", ("miscounted",)),
-    ("prefixes changed between commits", ("unstable",)),
-    ("turns lost / doubled", ("lost", "doubled")),
-    ("turns altered / misplaced", ("altered", "misplaced")),
-)
-
-
-def table(card: Scorecard, *, title: str) -> Table:
-    """The scorecard for a terminal; what must be 0 and is not stands out."""
-    made = Table(title=title, title_justify="left", show_header=False, pad_edge=False)
-    made.add_column()
-    made.add_column(justify="right")
-    for name, value in _measured(card):
-        made.add_row(name, value)
-    made.add_section()
-    for name, kinds in _MUST_BE_ZERO:
-        numbers = [card.faults[kind] for kind in kinds]
-        made.add_row(
-            f"{name} [dim](must be 0)[/]",
-            " / ".join(map(str, numbers)),
-            style="bold red" if any(numbers) else None,
-        )
-    return made
-
-
-def _measured(card: Scorecard) -> list[tuple[str, str]]:
-    ms = card.step_ms
-    by = ", ".join(f"{name} {n:,}" for name, n in card.compactions.items())
-    commits = f"{sum(card.compactions.values()):,}" + (f" ({by})" if by else "")
-    return [
-        ("sessions", f"{card.sessions:,}"),
-        ("sessions refused (system prompt too large)", f"{card.refused:,}"),
-        ("turns", f"{card.turns:,}"),
-        ("tokens pushed", f"{card.tokens_in:,}"),
-        ("tokens in the final contexts", f"{card.tokens_final:,}"),
-        ("reduction", f"{card.reduction:.1%}"),
-        ("compactions", commits),
-        ("turns in the archive", f"{card.turns_archived:,}"),
-        ("reads projected", f"{card.reads_projected:,} of {card.reads:,}"),
-        ("reads whose prefix a projection changed", f"{card.reads_recut:,}"),
-        (
-            "step (push + read), ms: p50 / p95 / p99 / max",
-            f"{ms['p50']:.2f} / {ms['p95']:.2f} / {ms['p99']:.2f} / {ms['max']:.2f}",
-        ),
-        ("steps per second", f"{card.steps_per_s:,.0f}"),
-        ("seconds in all", f"{card.seconds:.1f}"),
-        ("sessions still waiting for a worker", f"{card.unsettled:,}"),
-    ]
+def _shown(value: int | Mapping[str, int]) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return ", ".join(f"{name} {times:,}" for name, times in value.items()) or "0"
 
 
 # --- a whole replay -------------------------------------------------------------------------------
@@ -530,9 +386,7 @@ class ReplaySettings:
     Attributes:
         redis_url, broker_url: of the pipeline; the broker is the same Redis when ``""``.
         namespace: whose sessions these become.
-        concurrency: agents at a time.
         pace_s: seconds between an agent's steps.
-        settle_s: how long to wait for the workers after the last step.
         keep: leave the sessions where they are.
         has_workers: the pipeline has workers.
     """
@@ -541,52 +395,33 @@ class ReplaySettings:
     broker_url: str = ""
     namespace: str
     policy: Policy
-    concurrency: int
+    at_once: int = AT_ONCE
     pace_s: float = 0.0
-    settle_s: float = 30.0
     keep: bool = False
     has_workers: bool = True
 
 
 def run_agents(
     settings: ReplaySettings, agents: Sequence[Agent], *, on_steps: Callable[[int], object]
-) -> tuple[Scorecard, list[AgentSession]]:
+) -> Findings:
     """Run the agents, wait for the workers, check everything, forget the sessions.
 
     Raises:
         CommandFailed: a session of that name exists already; nothing was pushed.
         TurnmillError: what the pipeline raised.
     """
-    counter = counter_for(settings.policy.encoding, settings.policy.image_formula)
+    policy = settings.policy
+    counter = counter_for(policy.encoding, policy.image_formula)
     count = TokenCache(partial(count_message, counter))
     names = [agent.name for agent in agents]
-    begun = time.perf_counter()
-    with (
-        connect(
-            settings.redis_url,
-            settings.namespace,
-            broker_url=settings.broker_url,
-            has_workers=settings.has_workers,
-        ) as store,
-        _forgotten_afterwards(store, names, keep=settings.keep),
-    ):
-        sessions, stepping_s = asyncio.run(_run(settings, agents, count, on_steps))
+    with connect(settings) as store, _forgotten_afterwards(store, names, keep=settings.keep):
+        sessions = asyncio.run(_run(settings, agents, count, on_steps))
         live = [each for each in sessions if not each.refused]
-        live_names = [each.agent.name for each in live]
-        unsettled = wait_for_workers(store, live_names, within_s=settings.settle_s)
+        unsettled = store.settle([each.agent.name for each in live])
         commits: Counter[str] = Counter()
         for each in live:
-            commits += check_session(store, each, settings.policy, count)
-    card = score(
-        sessions,
-        commits,
-        count,
-        stepping_s=stepping_s,
-        seconds=time.perf_counter() - begun,
-        unsettled=unsettled,
-        basis=counter.basis,
-    )
-    return card, sessions
+            commits += check_session(store, each, policy, count)
+    return _findings(sessions, commits, count, unsettled)
 
 
 @contextmanager
@@ -610,25 +445,11 @@ async def _run(
     agents: Sequence[Agent],
     count: TokenCache,
     on_steps: Callable[[int], object],
-) -> tuple[list[AgentSession], float]:
-    """Every agent's session, and the seconds in which steps were being taken."""
-    broker = settings.broker_url or None
-    gc.freeze()  # what was loaded is no garbage, and a real agent would not carry all of it
-    try:
-        async with AsyncContextClient(
-            settings.redis_url, namespace=settings.namespace, broker=broker
-        ) as client:
-            rounds = Rounds(
-                client,
-                settings.policy,
-                count,
-                concurrency=settings.concurrency,
-                pace_s=settings.pace_s,
-                on_steps=on_steps,
-            )
-            return await rounds.run(agents), rounds.stepping_s
-    finally:
-        gc.unfreeze()
+) -> list[AgentSession]:
+    broker, namespace = settings.broker_url or None, settings.namespace
+    async with AsyncContextClient(settings.redis_url, namespace=namespace, broker=broker) as client:
+        players = Players(client, settings.policy, count, settings.pace_s, on_steps)
+        return await players.run(agents, at_once=settings.at_once)
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -727,29 +548,18 @@ class PolicyFileOptions(PolicyOptions):
     ] = ""
 
 
-@dataclass(slots=True)
 class RecordedAgent:
     """An agent that says what was recorded, whatever it reads."""
 
-    conversation: Conversation
-    said: int = 0
-
-    @property
-    def name(self) -> str:
-        """The session's name."""
-        return self.conversation.name
-
-    @property
-    def system_prompt(self) -> str:
-        """As recorded."""
-        return self.conversation.system_prompt
+    def __init__(self, recorded: Conversation) -> None:
+        self.name = recorded.name
+        self.system_prompt = recorded.system_prompt
+        self.steps = len(recorded.messages)
+        self._messages = iter(recorded.messages)
 
     def next(self, seen: Context | None) -> JsonMessage | None:  # noqa: ARG002
         """The next recorded message."""
-        if self.said == len(self.conversation.messages):
-            return None
-        self.said += 1
-        return self.conversation.messages[self.said - 1]
+        return next(self._messages, None)
 
 
 def replay(
@@ -757,20 +567,6 @@ def replay(
     *,
     pipeline: PipelineOptions,
     options: PolicyFileOptions,
-    agents: Annotated[int, typer.Option(min=1, help="Sessions at a time.")] = 50,
-    pace: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            metavar="MS",
-            help="Pause between an agent's steps; the agents' steps are spread over it. 0: all "
-            "agents step at the same instant, and wait for each other.",
-        ),
-    ] = 0,
-    settle: Annotated[
-        float,
-        typer.Option(min=0, metavar="SECONDS", help="Longest wait for the workers at the end."),
-    ] = 30.0,
     as_json: JsonFlag = False,
 ) -> None:
     """Play recorded conversations through the pipeline and check every context that is read.
@@ -778,40 +574,23 @@ def replay(
     Exits with 1 if a context was over its limit or invalid, or a turn was lost, doubled or altered.
     """
     policy = options.build(Policy, _no_policies_by_name)
-    sessions = recorded.sessions()
+    played = [RecordedAgent(session) for session in recorded.sessions()]
     with pipeline.running() as running:
         settings = ReplaySettings(
             redis_url=running.redis_url,
             broker_url=pipeline.broker,
             namespace=pipeline.namespace or f"replay-{uuid.uuid4().hex[:8]}",
             policy=policy,
-            concurrency=agents,
-            pace_s=pace / 1000,
-            settle_s=settle if pipeline.has_workers else 0.0,
             keep=pipeline.keep,
             has_workers=pipeline.has_workers,
         )
-        steps = sum(len(session.messages) for session in sessions)
-        with progress("replaying", steps) as on_steps:
-            played = [RecordedAgent(session) for session in sessions]
-            card, _ = run_agents(settings, played, on_steps=on_steps)
+        with progress("replaying", sum(agent.steps for agent in played)) as on_steps:
+            found = run_agents(settings, played, on_steps=on_steps)
         dead = running.dead
-    report(card, title=f"replay at {policy.hard_limit:,} tokens", as_json=as_json, dead=dead)
+    report(found, title=f"replay at {policy.hard_limit:,} tokens", as_json=as_json, dead=dead)
     if pipeline.keep:
         print_note(f"The sessions stay: turnmill sessions --namespace {settings.namespace}")
-    raise typer.Exit(0 if card.ok else 1)
-
-
-def report(card: Scorecard, *, title: str, as_json: bool, dead: list[str]) -> None:
-    """Print a scorecard, and what went wrong, if anything did."""
-    if as_json:
-        print_json(card.to_json())
-    else:
-        stdout().print(table(card, title=title))
-        for session, kind, where in card.examples:
-            print_line(f"{kind}: {session}: {where}", "red")
-    for name in dead:
-        print_note(f"{name} ended before the replay did")
+    raise typer.Exit(0 if found.ok else 1)
 
 
 def _no_policies_by_name(name: str) -> Policy:

@@ -1,8 +1,10 @@
+"""What `turnmill doctor` finds, and what it says to do."""
+
 from __future__ import annotations
 
 import sqlite3
-import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,14 +13,38 @@ import pytest
 import redis
 
 from tests.cli.commands import Ran
-from turnmill import ContextClient
+from tests.processes import wait_until
+from tests.properties.stepping import SentHints
+from tests.tokenizer_files import byte_level, saved
+from turnmill import ContextClient, Policy
 from turnmill.connection.embedded import EmbeddedRedis, free_port
-from turnmill.contract.keys import session_keys
+from turnmill.contract.keys import (
+    ENDPOINTS,
+    NAMESPACES,
+    QUARANTINED,
+    QUARANTINED_COUNT,
+    TROUBLED,
+    endpoint_hash,
+    endpoint_keys,
+    session_keys,
+    shard_keys,
+)
 from turnmill.contract.names import Namespace, SessionId
 from turnmill_cli.doctor import checks as doctor_checks
 from turnmill_cli.doctor.checks import Check
-from turnmill_worker import tokens
 from turnmill_worker.archive import SqlArchive, database
+from turnmill_worker.background.consumer import BadMessage, Quarantine
+from turnmill_worker.background.sweep import Sweeper
+from turnmill_worker.errors import (
+    RateLimited,
+    SummarizerFailed,
+    SummarizerUnavailable,
+)
+from turnmill_worker.store.model_gates import RedisGate
+from turnmill_worker.store.reports import RedisQuarantine, RedisUsage
+from turnmill_worker.store.sweep_lists import RedisSweepLists
+
+# --- doctor ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -78,17 +104,6 @@ def test_a_redis_that_may_evict_loses_turns(
     assert unlimited["eviction"]["status"] == "warning"
     assert limited["eviction"]["status"] == "problem"
     assert "noeviction" in limited["eviction"]["advice"]
-
-
-def test_a_redis_without_an_append_only_file_is_a_warning(
-    turnmill: Callable[..., Ran], own_redis: EmbeddedRedis
-) -> None:
-    with redis.Redis.from_url(own_redis.url) as client:
-        client.config_set("appendonly", "no")
-
-    checks = found(turnmill("doctor", "--json", "--redis-url", own_redis.url))
-
-    assert checks["persistence"]["status"] == "warning"
 
 
 @pytest.mark.parametrize(
@@ -172,17 +187,6 @@ def test_a_script_redis_refuses_is_named(
     assert ".lua is refused" in checks["scripts"]["found"]
 
 
-def test_counts_by_the_heuristic_are_a_warning(
-    turnmill: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(doctor_checks, "counter_for", lambda _: tokens.counter_for("heuristic"))
-
-    checks = found(turnmill("doctor", "--json"))
-
-    assert checks["vocabulary"]["status"] == "warning"
-    assert "estimated" in checks["vocabulary"]["found"]
-
-
 def make_archive(folder: Path) -> Path:
     SqlArchive.open(f"sqlite:///{folder / 'archive.db'}").close()
     return folder / "archive.db"
@@ -223,13 +227,6 @@ def test_an_archive_that_is_damaged_or_in_use_for_writing_is_a_problem(
     assert "covered turns wait in Redis" in locked["advice"]
 
 
-def test_an_archive_turned_off_is_said(turnmill: Callable[..., Ran]) -> None:
-    check = found(turnmill("doctor", "--json", "--archive-url", "none"))["archive"]
-
-    assert check["status"] == "ok"
-    assert "turned off" in check["found"]
-
-
 @pytest.mark.parametrize(("waits_s", "status"), [(1, "ok"), (90, "warning"), (900, "problem")])
 def test_turns_that_wait_for_the_archive_are_judged_by_the_oldest(
     turnmill: Callable[..., Ran],
@@ -264,10 +261,162 @@ def test_template_folders_that_are_absent_or_hold_a_bad_template_are_named(
     assert usual["templates"]["status"] == "ok"
 
 
-def test_where_no_worker_is_installed_the_archive_is_not_looked_at(
-    turnmill: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(sys.modules, "turnmill_worker.settings", raising=False)
-    monkeypatch.setitem(sys.modules, "pydantic_settings", None)
+# --- doctor models --------------------------------------------------------------------------------
 
-    assert "no worker here" in found(turnmill("doctor", "--json"))["archive"]["found"]
+
+def checks(ran: Ran) -> dict[str, dict[str, str]]:
+    return {check["name"]: check for check in ran.json["checks"]}
+
+
+@pytest.fixture
+def gate(redis_client: redis.Redis) -> Iterator[tuple[str, RedisGate, str]]:
+    """A model's name, its gate and the gate's key; gone afterwards."""
+    model = f"m-{uuid.uuid4().hex}"
+    hashed = endpoint_hash("models.example/v1", model)
+    key = endpoint_keys(hashed).gate
+    yield model, RedisGate(redis_client, "https://me:hunter2@models.example/v1", model), key
+    redis_client.delete(key)
+    redis_client.zrem(ENDPOINTS, hashed)
+
+
+def test_the_doctor_knows_a_model_that_answers(
+    turnmill: Callable[..., Ran], gate: tuple[str, RedisGate, str], redis_client: redis.Redis
+) -> None:
+    model, made, _ = gate
+    # What is used counts by the minute: all of this is to happen in one.
+    wait_until(lambda: redis_client.time()[0] % 60 < 52)
+    round_ = made.admit(tokens=100, within_s=60)
+    made.failed(round_, SummarizerUnavailable(f"{model}: HTTP 503"), estimated=100)
+    round_ = made.admit(tokens=100, within_s=60)
+    made.answered(round_, estimated=100, used=1_234)
+
+    ran = turnmill("doctor", "--json")
+
+    found = checks(ran)[f"model {model}"]
+    assert found["status"] == "ok"
+    assert found["found"].startswith(
+        "models.example/v1: breaker closed; last failure SummarizerUnavailable (HTTP 503)"
+    )
+    assert "2 requests and 1,234 tokens" in found["found"]
+    assert "hunter2" not in ran.stdout
+
+
+def test_the_doctor_knows_what_is_wrong_with_a_model(
+    turnmill: Callable[..., Ran], gate: tuple[str, RedisGate, str], redis_client: redis.Redis
+) -> None:
+    model, made, key = gate
+
+    def said() -> str:
+        found = checks(turnmill("doctor", "--json"))[f"model {model}"]
+        assert found["status"] == "warning"
+        return found["found"]
+
+    made.failed(made.admit(tokens=1, within_s=60), RateLimited(retry_after_s=50), estimated=1)
+    assert "pauses for" in said()
+    redis_client.hdel(key, "blocked_until")
+    for round_ in [made.admit(tokens=1, within_s=60) for _ in range(3)]:
+        made.failed(round_, SummarizerFailed(), estimated=1)
+    assert "breaker open for" in said()
+    redis_client.hset(key, "open_until", 1)
+    assert "until the next call probes it" in said()
+    made.admit(tokens=1, within_s=60)
+    assert "breaker probing after SummarizerFailed" in said()
+
+
+# --- doctor damage --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(redis_client: redis.Redis) -> Iterator[redis.Redis]:
+    """All that these tests leave is about no namespace of other tests."""
+    kept = (TROUBLED, QUARANTINED, QUARANTINED_COUNT)
+    redis_client.delete(*kept)
+    yield redis_client
+    redis_client.delete(*kept)
+
+
+def _check(ran: Ran, name: str) -> dict[str, str]:
+    [found] = [check for check in ran.json["checks"] if check["name"] == name]
+    return dict(found)
+
+
+def test_a_damaged_namespace_is_named_with_what_is_wrong(
+    turnmill: Callable[..., Ran], server: redis.Redis, namespace: str
+) -> None:
+    server.sadd(NAMESPACES, namespace)
+    server.set(shard_keys(Namespace(namespace), 1).due, "x")
+    server.zadd(shard_keys(Namespace(namespace), 2).backlog, {b"\xff": 1, b"no name": 2})
+    Sweeper(RedisSweepLists(server), SentHints(), stale_after_s=0.0).run()
+
+    found = _check(turnmill("doctor", "--json"), "namespaces")
+
+    assert found["status"] == "warning"
+    assert (
+        f"{namespace}: WRONGTYPE (1 time), 2 members that named no session dropped"
+        in found["found"]
+    )
+
+
+def test_messages_put_aside_are_counted_and_the_newest_is_described(
+    turnmill: Callable[..., Ran], server: redis.Redis
+) -> None:
+    aside = Quarantine(lambda: RedisQuarantine(server))
+    for why in ("not JSON", "header timelimit"):
+        aside.put_aside(BadMessage.of(why, "estimate", b"moonflower", {}))
+
+    found = _check(turnmill("doctor", "--json"), "messages")
+
+    assert found["status"] == "warning"
+    assert found["found"].startswith("workers put 2 messages aside, the newest ")
+    assert found["found"].endswith("header timelimit, 10 bytes in queue estimate")
+
+
+def test_a_quota_that_is_used_up_is_said_with_its_numbers(
+    turnmill: Callable[..., Ran], redis_client: redis.Redis, namespace: str
+) -> None:
+    RedisUsage(redis_client).tell(Namespace(namespace), {"sessions": (1_200, 1_000)}, None)
+
+    found = _check(turnmill("doctor", "--json"), "quotas")
+
+    assert found["status"] == "warning"
+    assert "1,200 of 1,000 sessions" in found["found"]
+    assert "TURNMILL_QUOTAS_FILE" in found["advice"]
+
+
+# --- doctor tokenizers ----------------------------------------------------------------------------
+
+
+def checked(ran: Ran) -> dict[str, str] | None:
+    return next((each for each in ran.json["checks"] if each["name"] == "tokenizers"), None)
+
+
+def test_a_file_that_a_session_needs_and_nobody_has_is_a_problem(
+    turnmill: Callable[..., Ran], client: ContextClient, tmp_path: Path
+) -> None:
+    client.open("local", Policy(encoding="file:own"))
+
+    unseen = checked(turnmill("doctor", "--json"))
+    missing = checked(turnmill("doctor", "--json", "--tokenizer-dir", str(tmp_path)))
+    saved(byte_level(300), tmp_path, "own")
+    usable = checked(turnmill("doctor", "--json", "--tokenizer-dir", str(tmp_path)))
+
+    assert unseen is not None
+    assert unseen["status"] == "warning"
+    assert "set TURNMILL_TOKENIZER_DIR" in unseen["advice"]
+    assert missing is not None
+    assert missing["status"] == "problem"
+    assert "own.json in the workers' TURNMILL_TOKENIZER_DIR cannot be read" in missing["found"]
+    assert usable is not None
+    assert usable["status"] == "ok"
+
+
+def test_a_file_that_cannot_be_used_is_a_problem(
+    turnmill: Callable[..., Ran], tmp_path: Path
+) -> None:
+    (tmp_path / "broken.json").write_text("{}")
+
+    found = checked(turnmill("doctor", "--json", "--tokenizer-dir", str(tmp_path)))
+
+    assert found is not None
+    assert found["status"] == "problem"
+    assert "broken.json is no tokenizer.json" in found["found"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -46,24 +47,6 @@ def client(own_server: EmbeddedRedis, namespace: str) -> Iterator[ContextClient]
         yield made
 
 
-Start = Callable[..., WorkerProcess]
-
-
-@pytest.fixture
-def start(own_server: EmbeddedRedis, tmp_path: Path) -> Iterator[Start]:
-    """Starts a worker, of summarize unless other queues are named."""
-    made: list[WorkerProcess] = []
-
-    def run(name: str, queues: str = "summarize", **env: str) -> WorkerProcess:
-        worker = WorkerProcess(own_server.url, tmp_path, name=name, queues=queues, env=env)
-        made.append(worker)
-        return worker.start()
-
-    yield run
-    for worker in made:
-        worker.__exit__()
-
-
 @pytest.fixture
 def summaries(turnmill: Callable[..., Ran]) -> Callable[[], dict[str, str]]:
     """The check of this name."""
@@ -82,71 +65,59 @@ def announced(server: redis.Redis, workers: int) -> None:
     wait_until(lambda: server.zcard(SUMMARIZERS) == workers, what=f"{workers} announced")
 
 
-def test_a_worker_without_a_key_is_named_with_what_to_do(
-    client: ContextClient, server: redis.Redis, start: Start, summaries: Summaries
+def test_a_worker_that_cannot_ask_is_named_without_its_key_until_it_leaves(
+    client: ContextClient,
+    server: redis.Redis,
+    own_server: EmbeddedRedis,
+    tmp_path: Path,
+    summaries: Summaries,
 ) -> None:
     client.open("asking", ASKING)
     client.open("other", Policy())
-    keyless = start("keyless")
-    announced(server, 1)
-
-    check = summaries()
+    env = {"TURNMILL_MODEL_KEY": KEY, "TURNMILL_REDACTOR": "no-such"}
+    with WorkerProcess(own_server.url, tmp_path, name="unable", queues="summarize", env=env) as one:
+        announced(server, 1)
+        check = summaries()
+        told = one.output()
+    left = summaries()
 
     assert check["status"] == "warning"
     assert check["found"].startswith(
         f"1 of the 2 newest sessions of {client.namespace} asks for a model; "
-        "1 of 1 worker of summarize cannot ask one: keyless@"
+        "1 of 1 worker of summarize cannot ask one: unable@"
     )
-    assert "(TURNMILL_MODEL_KEY is not set)" in check["found"]
-    assert "set TURNMILL_MODEL_KEY" in check["advice"]
-    assert "event='no model' why='TURNMILL_MODEL_KEY is not set'" in keyless.output()
+    assert "no-such" in check["found"]
+    assert KEY not in str(check) + told
+    assert "no worker consumes the queue summarize" in left["found"]
 
 
-def test_one_that_can_ask_stays_unnamed_and_a_bad_setting_is_told_without_the_key(
-    client: ContextClient, server: redis.Redis, start: Start, summaries: Summaries
+@pytest.mark.parametrize(
+    ("summarizers", "status", "found", "advice"),
+    [
+        ({"openai": ""}, "ok", "1 worker can ask one", ""),
+        ({"openai": "no key"}, "warning", "here@host (no key)", "set TURNMILL_MODEL_KEY"),
+        ({"extractive": ""}, "warning", "it has no summarizer 'openai'", "install the package"),
+    ],
+)
+def test_what_workers_say_of_themselves_is_judged(
+    client: ContextClient,
+    server: redis.Redis,
+    summaries: Summaries,
+    summarizers: dict[str, str],
+    status: str,
+    found: str,
+    advice: str,
 ) -> None:
+    unasked = summaries()
     client.open("asking", ASKING)
-    able = start("able", TURNMILL_MODEL_KEY=KEY)
-    start("unable", TURNMILL_MODEL_KEY=KEY, TURNMILL_REDACTOR="no-such")
-    start("elsewhere", queues="estimate,compact,archive")
-    announced(server, 2)
+    said = json.dumps({"node": "here@host", "summarizers": summarizers})
+    RedisPresence(server).announce(said.encode())
 
     check = summaries()
 
-    assert check["status"] == "warning"
-    assert "1 of 2 workers of summarize cannot ask one: unable@" in check["found"]
-    assert "no-such" in check["found"]
-    assert "able@" not in check["found"].replace("unable@", "")
-    assert KEY not in str(check) + able.output()
-    assert "event='model' place='api.openai.com/v1' model='gpt-5-mini'" in able.output()
-
-
-def test_all_is_well_where_all_can_ask_or_nobody_wants_it(
-    client: ContextClient, server: redis.Redis, start: Start, summaries: Summaries
-) -> None:
-    start("able", TURNMILL_MODEL_KEY=KEY)
-    announced(server, 1)
-    unasked = summaries()
-    client.open("asking", ASKING)
-    asked = summaries()
-
-    assert (unasked["status"], asked["status"]) == ("ok", "ok")
-    assert "asks for a model (0 looked at)" in unasked["found"]
-    assert asked["found"].endswith("asks for a model; 1 worker can ask one")
-
-
-def test_a_worker_that_left_is_not_counted(
-    client: ContextClient, server: redis.Redis, start: Start, summaries: Summaries
-) -> None:
-    client.open("asking", ASKING)
-    worker = start("keyless")
-    announced(server, 1)
-
-    worker.stop()
-
-    assert server.zcard(SUMMARIZERS) == 0
-    assert summaries()["status"] == "warning"
-    assert "no worker consumes the queue summarize" in summaries()["found"]
+    assert (unasked["status"], check["status"]) == ("ok", status)
+    assert found in check["found"]
+    assert advice in check["advice"]
 
 
 def test_a_worker_that_was_killed_is_forgotten_within_a_minute(
@@ -161,19 +132,6 @@ def test_a_worker_that_was_killed_is_forgotten_within_a_minute(
     assert summaries()["status"] == "ok"
     assert server.zrange(SUMMARIZERS, 0, -1) == [b'{"node":"here@host"}']
     assert 0 < server.pttl(SUMMARIZERS) <= 60_000
-
-
-def test_a_summarizer_that_a_worker_does_not_have_is_named_with_what_to_do(
-    client: ContextClient, server: redis.Redis, summaries: Summaries
-) -> None:
-    client.open("asking", Policy(summarizer="ours"))
-    RedisPresence(server).announce(b'{"node":"here@host","summarizers":{"extractive":""}}')
-
-    check = summaries()
-
-    assert check["status"] == "warning"
-    assert "here@host (it has no summarizer 'ours', but extractive)" in check["found"]
-    assert "install the package that offers it" in check["advice"]
 
 
 def test_a_policy_nobody_can_read_is_no_obstacle(

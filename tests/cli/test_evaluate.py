@@ -20,9 +20,7 @@ from turnmill_cli.evaluate.measuring import (
     DataSet,
     MeteredSummarizer,
     economy,
-    halves,
     needed_in,
-    stems,
     survival,
 )
 from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
@@ -84,10 +82,6 @@ def asked(tmp_path: Path) -> Path:
 # --- measures by hand ---------------------------------------------------------------------------
 
 
-def test_stems_are_lower_case_numbers_are_digits_and_stop_words_are_gone() -> None:
-    assert stems("Anna adopted two of the Dogs") == {"anna", "adopt", "2", "dog"}
-
-
 @pytest.mark.parametrize(
     ("system", "third", "needed"),
     [
@@ -103,16 +97,6 @@ def test_needed_are_the_values_the_tail_uses_and_only_the_head_introduced(
     said[3] = {"role": "assistant", "content": third}
 
     assert needed_in(said, VALUES["coding"]) == needed
-
-
-def test_the_head_never_ends_between_a_call_and_its_result() -> None:
-    call = {"role": "assistant", "content": "calling"}
-    result = {"role": "tool", "content": "{}"}
-
-    head, tail = halves([*CODING[:2], call, result, result])
-
-    assert len(head) == 2
-    assert tail[0]["content"] == "calling"
 
 
 @pytest.mark.parametrize(
@@ -143,17 +127,6 @@ def test_a_summary_keeps_values_that_a_window_loses() -> None:
     assert kept["window"].compacted == 1
 
 
-def test_where_nothing_is_compacted_nothing_is_saved() -> None:
-    messages = chat_of(4)
-    size = [4 + counter.count(m["role"]) - 1 + counter.count(m["content"]) for m in messages]
-
-    found = economy([("", messages)], "rolling", 8192, metered(), PRICE)
-
-    assert (found.calls, found.compactions, found.saved) == (2, 0, 0.0)
-    assert found.tokens == found.full_tokens == size[0] + sum(size[:3])
-    assert found.usd == found.usd_cached == found.tokens * 2.5 / 1_000_000
-
-
 @pytest.mark.parametrize("strategy", ["rolling", "iterations", "window"])
 def test_compaction_saves_tokens_and_a_cache_saves_money(strategy: str) -> None:
     found = economy([("Be kind.", chat_of(400))], strategy, 2500, metered(), PRICE)
@@ -168,15 +141,12 @@ def test_compaction_saves_tokens_and_a_cache_saves_money(strategy: str) -> None:
 # --- the command --------------------------------------------------------------------------------
 
 
-def test_tables_fit_80_columns_and_can_be_markdown(
-    run: Callable[..., Ran], coding: Path, asked: Path
-) -> None:
-    shown = run(str(coding), str(asked), "--max-tokens", "1000")
-    markdown = run(str(asked), "--markdown", "--no-costs", "--max-tokens", "1000")
+def test_tables_are_for_a_person_or_for_markdown(run: Callable[..., Ran], asked: Path) -> None:
+    shown = run(str(asked), "--max-tokens", "1000", "--strategies", "window")
+    markdown = run(str(asked), "--markdown", "--no-costs", "--strategies", "window")
 
     assert shown.exit_code == markdown.exit_code == 0
-    assert max(map(len, shown.stdout.splitlines())) <= 80
-    for word in ("answers", "values", "rolling", "$ cached"):
+    for word in ("answers", "window", "$ cached"):
         assert word in shown.stdout
     assert markdown.stdout.splitlines()[2] == "| strategy | compacted | answers |"
 
@@ -333,17 +303,6 @@ def test_what_does_not_pass_ends_it_with_a_clear_message(
     assert done.exit_code == 1
     assert told in " ".join(done.stderr.split())
     assert len(endpoint.requests) == calls
-
-
-def test_a_model_without_a_price_is_said_to_have_none(
-    run: Callable[..., Ran], asked: Path, endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TURNMILL_MODEL", "one-of-our-own")
-
-    done = run(*SHORT, str(asked))
-
-    told = f"$0.0000, and {len(endpoint.requests)} without a known price"
-    assert told in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(

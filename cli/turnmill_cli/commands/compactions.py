@@ -10,18 +10,14 @@ from turnmill.contract.errors import NoCheckpoint, UnknownSession
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout, Yes
 from turnmill_cli.output import (
     CommandFailed,
-    clean,
     confirm,
     count,
-    number_column,
-    plain_table,
+    dumped,
     print_json,
     print_line,
     print_note,
-    print_table,
-    stdout,
+    print_rows,
     when,
-    word_column,
 )
 from turnmill_cli.progress import asking
 
@@ -126,19 +122,19 @@ def checkpoints(
     """List the checkpoints a rollback can restore, oldest first."""
     with connection.client() as client:
         found = client.checkpoints(session)
-    if as_json:
-        print_json([each.model_dump(mode="json") for each in found])
-    elif not found:
-        print_line("no checkpoints")
-    else:
-        table = plain_table(
-            *("id", word_column("when"), number_column("turn"), number_column("version")), "message"
-        )
-        for each in found:
-            about = "(automatic)" if each.automatic else clean(each.message)
-            cells = (clean(each.id), when(each.at_ms), f"{each.seq:,}", str(each.version), about)
-            table.add_row(*cells, style="dim" if each.automatic else None)
-        print_table(table)
+    print_rows(
+        found,
+        {
+            "id": lambda each: each.id,
+            "when": lambda each: when(each.at_ms),
+            "turn": lambda each: each.seq,
+            "version": lambda each: each.version,
+            "message": lambda each: "(automatic)" if each.automatic else each.message,
+        },
+        none="no checkpoints",
+        as_json=dumped if as_json else None,
+        style=lambda each: "dim" if each.automatic else None,
+    )
 
 
 def rollback(
@@ -225,18 +221,19 @@ def parked(connection: Connection, as_json: JsonFlag = False) -> None:
     """List the sessions whose compactions keep failing: since when, how often, and why."""
     with connection.client() as client:
         found = client.parked()
-    if as_json:
-        print_json([each.model_dump(mode="json") for each in found])
-    elif not found:
-        print_line(f"no session of {connection.namespace} is parked")
-    else:
-        columns = (number_column("parked since"), number_column("failures"), word_column("error"))
-        table = plain_table("session", *columns, number_column("tokens"))
-        for each in found:
-            cells = (when(each.since_ms), str(each.failures), clean(each.error), f"{each.tokens:,}")
-            table.add_row(each.session, *cells)
-        print_table(table)
-        stdout().print(count(len(found), "session"), style="dim")
+    print_rows(
+        found,
+        {
+            "session": lambda each: each.session,
+            "parked since": lambda each: when(each.since_ms),
+            "failures": lambda each: each.failures,
+            "error": lambda each: each.error,
+            "tokens": lambda each: each.tokens,
+        },
+        none=f"no session of {connection.namespace} is parked",
+        as_json=dumped if as_json else None,
+        noun="session",
+    )
 
 
 def retry(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import unified_diff
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple
 
 import typer
-from pydantic import BaseModel
 
 from turnmill.contract.context import (
     EMPTY,
@@ -29,13 +27,11 @@ from turnmill_cli.commands.erase import spans
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout
 from turnmill_cli.output import (
     CommandFailed,
-    clean,
     count,
-    number_column,
-    plain_table,
+    dumped,
     print_json,
     print_line,
-    print_table,
+    print_rows,
     when,
 )
 from turnmill_cli.progress import asking
@@ -192,74 +188,57 @@ def _sum(steps: Sequence[Step]) -> str:
 
 # --- what changed between two committed contexts --------------------------------------------------
 
-Value = TypeVar("Value", bound=BaseModel)
+Told = Mapping[str, Any]
+"""Values as JSON has them, each under the line that tells it."""
 
 
-class Part(NamedTuple):
-    """Values only one of two contexts has, and each as a line."""
-
-    removed: tuple[tuple[BaseModel, str], ...]
-    added: tuple[tuple[BaseModel, str], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """The differences.
-
-    Attributes:
-        summary: lines of a unified diff; empty when the texts are the same.
-        ledger: facts shown that came (``+``) or went (``-``), a line each with its turn.
-        parts: receipts, events, elisions, pins, rules and requests by name; those without a
-            difference, too.
-    """
-
-    summary: tuple[str, ...]
-    ledger: tuple[str, ...]
-    parts: dict[str, Part]
-
-    def __bool__(self) -> bool:
-        told = self.summary or self.ledger
-        return bool(told or any(any(part) for part in self.parts.values()))
-
-
-def changes(old: StoredContext, new: StoredContext) -> Changes:
-    """What is in one and not in the other."""
-    lines = unified_diff(
-        old.summary.splitlines(),
-        new.summary.splitlines(),
-        f"version {old.version}",
-        f"version {new.version}",
-        lineterm="",
-        n=1,
+def summary_diff(old: StoredContext, new: StoredContext) -> list[str]:
+    """Lines of a unified diff of the summaries; none when they are the same."""
+    return list(
+        unified_diff(
+            old.summary.splitlines(),
+            new.summary.splitlines(),
+            f"version {old.version}",
+            f"version {new.version}",
+            lineterm="",
+            n=1,
+        )
     )
-    return Changes(
-        summary=tuple(lines),
-        ledger=(
-            *(f"- {fact}" for fact in _facts(old.ledger) if fact not in _facts(new.ledger)),
-            *(f"+ {fact}" for fact in _facts(new.ledger) if fact not in _facts(old.ledger)),
-        ),
-        parts={
-            "receipts": _part(old.receipts, new.receipts, receipt_line),
-            "events": _part(old.events, new.events, _event_line),
-            "elisions": _part(old.elisions, new.elisions, _elision_line),
-            "pins": _part(old.pins, new.pins, _pin_line),
-            "rules": _part(old.rules, new.rules, _rule_line),
-            "requests": _part(old.requests, new.requests, _request_line),
-        },
-    )
+
+
+def changes(old: StoredContext, new: StoredContext) -> dict[str, tuple[Told, Told]]:
+    """What is only in the old one and only in the new one, by part; the summary aside."""
+    before, after = _told_parts(old), _told_parts(new)
+    return {
+        name: (_only(before[name], after[name]), _only(after[name], before[name]))
+        for name in before
+    }
+
+
+def _only(some: Told, others: Told) -> Told:
+    return {line: value for line, value in some.items() if line not in others}
+
+
+def _told_parts(context: StoredContext) -> dict[str, Told]:
+    parts: dict[str, tuple[Sequence[Any], Callable[[Any], str]]] = {
+        "receipts": (context.receipts, receipt_line),
+        "events": (context.events, _event_line),
+        "elisions": (context.elisions, _elision_line),
+        "pins": (context.pins, _pin_line),
+        "rules": (context.rules, _rule_line),
+        "requests": (context.requests, _request_line),
+    }
+    told = {
+        name: {line(value): dumped(value) for value in values}
+        for name, (values, line) in parts.items()
+    }
+    return {"ledger": _facts(context.ledger), **told}
 
 
 def _facts(ledger: str) -> dict[str, None]:
     """The facts shown, each behind its turn and speaker."""
     rows = (line.partition(": ") for line in ledger.splitlines())
     return {f"{opening}: {fact}": None for opening, _, own in rows for fact in own.split("; ")}
-
-
-def _part(old: Sequence[Value], new: Sequence[Value], line: Callable[[Value], str]) -> Part:
-    def only(some: Iterable[Value], others: Sequence[Value]) -> tuple[tuple[Value, str], ...]:
-        return tuple((value, line(value)) for value in some if value not in others)
-
-    return Part(only(old, new), only(new, old))
 
 
 def _event_line(event: SummaryEvent) -> str:
@@ -323,13 +302,12 @@ def diff(
     newest = max(commits, default=0) if new is None else new
     before = max((each for each in commits if each < newest), default=0) if old is None else old
     sides = [_side(session, commits, version) for version in (before, newest)]
-    changed = changes(*(side.context if side else EMPTY for side in sides))
     if as_json:
-        print_json(_diff_as_dict(sides, changed))
+        print_json(_diff_as_dict(sides))
     elif not found:
         print_line(f"{session} was never compacted")
     else:
-        _print_changes(session, sides, changed)
+        _print_changes(session, sides)
 
 
 def _side(
@@ -350,13 +328,10 @@ def _context(side: CommittedContext | None) -> StoredContext:
     return side.context if side else EMPTY
 
 
-def _diff_as_dict(sides: Sequence[CommittedContext | None], changed: Changes) -> dict[str, Any]:
-    def values(part: Part) -> dict[str, list[Any]]:
-        return {
-            name: [value.model_dump(mode="json") for value, _ in found]
-            for name, found in part._asdict().items()
-        }
-
+def _diff_as_dict(sides: Sequence[CommittedContext | None]) -> dict[str, Any]:
+    old, new = map(_context, sides)
+    parts = changes(old, new)
+    removed, added = parts.pop("ledger")
     versions = [
         {
             "version": _context(side).version,
@@ -369,31 +344,31 @@ def _diff_as_dict(sides: Sequence[CommittedContext | None], changed: Changes) ->
     ]
     return {
         "versions": versions,
-        "summary": list(changed.summary),
-        "ledger": list(changed.ledger),
-        **{name: values(part) for name, part in changed.parts.items()},
+        "summary": summary_diff(old, new),
+        "ledger": [*(f"- {fact}" for fact in removed), *(f"+ {fact}" for fact in added)],
+        **{
+            name: {"removed": list(went.values()), "added": list(came.values())}
+            for name, (went, came) in parts.items()
+        },
     }
 
 
-def _print_changes(
-    session: str, sides: Sequence[CommittedContext | None], changed: Changes
-) -> None:
+def _print_changes(session: str, sides: Sequence[CommittedContext | None]) -> None:
+    old, new = map(_context, sides)
     print_line(session, "bold")
     for side in sides:
         print_line(f"  {_headline(side)}")
-    if not changed:
+    found = {"summary": summary_diff(old, new)} | {
+        name: [*(f"- {line}" for line in went), *(f"+ {line}" for line in came)]
+        for name, (went, came) in changes(old, new).items()
+    }
+    if not any(found.values()):
         print_line("no difference but the turns covered", "dim")
-    for title, lines in (("summary", changed.summary), ("ledger", changed.ledger)):
+    for title, lines in found.items():
         if lines:
             print_line(f"\n{title}", "bold")
         for line in lines:
             print_line(line, _STYLES.get(line[:1], ""))
-    for name, part in changed.parts.items():
-        if any(part):
-            print_line(f"\n{name}", "bold")
-        for sign, found in (("-", part.removed), ("+", part.added)):
-            for _, line in found:
-                print_line(f"{sign} {line}", _STYLES[sign])
 
 
 def _headline(side: CommittedContext | None) -> str:
@@ -416,13 +391,13 @@ def rules(session: SessionName, connection: Connection, as_json: JsonFlag = Fals
     """
     with connection.client() as client:
         found = client.rules(session)
-    if as_json:
-        print_json([{"id": rule.id, **rule.model_dump(mode="json")} for rule in found])
-    elif not found:
-        print_line("no rules")
-    else:
-        table = plain_table("id", number_column("turn"), "rule")
-        for rule in found:
-            text = clean(rule.text + changed_in(rule))
-            table.add_row(rule.id, f"{rule.seq:,}", text)
-        print_table(table)
+    print_rows(
+        found,
+        {
+            "id": lambda rule: rule.id,
+            "turn": lambda rule: rule.seq,
+            "rule": lambda rule: rule.text + changed_in(rule),
+        },
+        none="no rules",
+        as_json=(lambda rule: {"id": rule.id, **dumped(rule)}) if as_json else None,
+    )

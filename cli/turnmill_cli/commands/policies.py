@@ -13,10 +13,9 @@ from turnmill_cli.output import (
     clean,
     count,
     field_table,
-    number_column,
-    plain_table,
     print_json,
     print_line,
+    print_rows,
     print_table,
 )
 
@@ -37,10 +36,18 @@ def list_policies(connection: Connection, as_json: JsonFlag = False) -> None:
         found = client.policies()
     if as_json:
         print_json({name: policy.model_dump(mode="json") for name, policy in found.items()})
-    elif not found:
-        print_line(f"no named policies in namespace {connection.namespace}")
-    else:
-        _print_all(found)
+        return
+    print_rows(
+        list(found.items()),
+        {
+            "name": lambda each: each[0],
+            "hard limit": lambda each: each[1].hard_limit,
+            "soft": lambda each: f"{each[1].soft_ratio:.0%}",
+            "target": lambda each: f"{each[1].target_ratio:.0%}",
+            "strategies": lambda each: " → ".join(each[1].strategies),
+        },
+        none=f"no named policies in namespace {connection.namespace}",
+    )
 
 
 @policies_app.command("show")
@@ -87,16 +94,6 @@ def named(client: ContextClient, name: str) -> Policy:
         known = ", ".join(found) or "none"
         raise UnknownPolicy(f"no policy {name!r} in namespace {client.namespace!r}; known: {known}")
     return found[name]
-
-
-def _print_all(found: dict[str, Policy]) -> None:
-    numbers = map(number_column, ("hard limit", "soft", "target"))
-    table = plain_table("name", *numbers, "strategies")
-    for name, policy in found.items():
-        ratios = (f"{policy.soft_ratio:.0%}", f"{policy.target_ratio:.0%}")
-        strategies = " → ".join(policy.strategies)
-        table.add_row(clean(name), f"{policy.hard_limit:,}", *ratios, strategies)
-    print_table(table)
 
 
 def _print_fields(policy: Policy) -> None:

@@ -21,10 +21,9 @@ from turnmill_cli.output import (
     clean,
     count,
     field_table,
-    number_column,
-    plain_table,
     print_json,
     print_line,
+    print_rows,
     print_table,
     stdout,
 )
@@ -273,14 +272,28 @@ def sessions(
         for at, name, view in shown
         if (view.namespace, name) in found
     ]
-    if as_json:
-        print_json([{**as_dict(each), "last_push_ms": int(at)} for each, at in rows])
-    elif not rows:
-        print_line("no sessions" if everywhere else _none_in(view.namespace))
-    else:
-        _print_table(rows, now_ms, with_namespaces=everywhere)
-        if hidden := len(listed) - len(shown):
-            stdout().print(f"… and {hidden:,} more: --limit 0 lists all", style="dim")
+    print_rows(
+        rows,
+        _columns(now_ms, everywhere=everywhere),
+        none="no sessions" if everywhere else _none_in(connection.namespace),
+        as_json=(lambda row: {**as_dict(row[0]), "last_push_ms": int(row[1])}) if as_json else None,
+        noun="session",
+        style=lambda row: None if row[0].under_limit else "yellow",
+    )
+    if not as_json and (hidden := len(listed) - len(shown)):
+        stdout().print(f"… and {hidden:,} more: --limit 0 lists all", style="dim")
+
+
+def _columns(now_ms: int, *, everywhere: bool) -> dict[str, Any]:
+    where = {"namespace": lambda row: row[0].namespace} if everywhere else {}
+    return {
+        **where,
+        "session": lambda row: row[0].session,
+        "turns": lambda row: row[0].last_seq,
+        "tokens / limit": lambda row: f"{row[0].usage.total:,} / {row[0].limits.hard:,}",
+        "version": lambda row: row[0].version,
+        "last push": lambda row: ago((now_ms - row[1]) / 1000),
+    }
 
 
 def _none_in(namespace: str) -> str:
@@ -291,25 +304,6 @@ def _views(view: RedisView) -> list[RedisView]:
     from turnmill_cli.redis_view import RedisView, all_namespaces  # noqa: PLC0415 - as above
 
     return [RedisView(view.client, name) for name in all_namespaces(view.client)]
-
-
-def _print_table(
-    rows: list[tuple[ContextInfo, float]], now_ms: int, *, with_namespaces: bool
-) -> None:
-    numbers = map(number_column, ("turns", "tokens / limit", "version", "last push"))
-    table = plain_table(*(["namespace"] if with_namespaces else []), "session", *numbers)
-    for found, at_ms in rows:
-        table.add_row(
-            *([found.namespace] if with_namespaces else []),
-            found.session,
-            f"{found.last_seq:,}",
-            f"{found.usage.total:,} / {found.limits.hard:,}",
-            str(found.version),
-            ago((now_ms - at_ms) / 1000),
-            style=None if found.under_limit else "yellow",
-        )
-    print_table(table)
-    stdout().print(count(len(rows), "session"), style="dim")
 
 
 def ago(seconds: float) -> str:
@@ -333,18 +327,20 @@ def namespaces(connection: Connection, as_json: JsonFlag = False) -> None:
         found = [_row(RedisView(view.client, name)) for name in all_namespaces(view.client)]
         now_ms = redis_now_ms(view.client)
     found.sort(key=lambda row: -row["last_push_ms"])
-    if as_json:
-        print_json(found)
-    elif not found:
-        print_line("no namespaces")
-    else:
-        table = plain_table("namespace", *map(number_column, ("sessions", "parked", "last push")))
-        for row in found:
-            at_ms = row["last_push_ms"]
-            pushed = ago((now_ms - at_ms) / 1000) if at_ms else "–"
-            table.add_row(row["namespace"], f"{row['sessions']:,}", f"{row['parked']:,}", pushed)
-        print_table(table)
-        stdout().print(count(len(found), "namespace"), style="dim")
+    print_rows(
+        found,
+        {
+            "namespace": lambda row: row["namespace"],
+            "sessions": lambda row: row["sessions"],
+            "parked": lambda row: row["parked"],
+            "last push": lambda row: (
+                ago((now_ms - row["last_push_ms"]) / 1000) if row["last_push_ms"] else "–"
+            ),
+        },
+        none="no namespaces",
+        as_json=dict if as_json else None,
+        noun="namespace",
+    )
 
 
 def _row(view: RedisView) -> dict[str, Any]:

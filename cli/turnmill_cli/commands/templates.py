@@ -6,19 +6,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Column
 
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import template_name
 from turnmill_cli.options import GroupApp, JsonFlag
 from turnmill_cli.output import (
-    clean,
     count,
-    plain_table,
     print_json,
     print_line,
     print_note,
-    print_table,
+    print_rows,
     print_text,
 )
 from turnmill_worker.templates import Listed, Template, TemplateLoader, read_template, warnings
@@ -42,11 +39,22 @@ templates_app = GroupApp(help="List, show or check templates of managed contexts
 @templates_app.command("list")
 def list_templates(folders: Folders = None, as_json: JsonFlag = False) -> None:
     """List all templates: where each is from, and which one hides another of the same name."""
-    listed = _loader(folders).list()
-    if as_json:
-        print_json([_as_row(each) for each in listed])
-    else:
-        _print_table(listed)
+    print_rows(
+        _loader(folders).list(),
+        {
+            "name": lambda each: each.name,
+            "sha256": lambda each: (
+                each.template.sha256[:SHOWN_SHA256] if each.template else "not valid"
+            ),
+            "description": _about,
+            "folder": lambda each: (
+                str(Path(each.source).parent) if Path(each.source).is_absolute() else each.source
+            ),
+        },
+        none="no templates",
+        as_json=_as_row if as_json else None,
+        style=lambda each: "red" if each.problem else "dim" if each.shadowed_by else None,
+    )
 
 
 @templates_app.command("show")
@@ -110,24 +118,6 @@ def _as_row(listed: Listed) -> dict[str, Any]:
     }
 
 
-def _print_table(listed: tuple[Listed, ...]) -> None:
-    table = plain_table(
-        "name",
-        Column("sha256", no_wrap=True, min_width=SHOWN_SHA256),
-        Column("description", overflow="fold", ratio=3),
-        Column("folder", overflow="fold", ratio=2),
-    )
-    for each in listed:
-        table.add_row(
-            clean(each.name),
-            each.template.sha256[:SHOWN_SHA256] if each.template else "not valid",
-            clean(_about(each)),
-            clean(_folder(each.source)),
-            style="red" if each.problem else "dim" if each.shadowed_by else None,
-        )
-    print_table(table)
-
-
 def _about(listed: Listed) -> str:
     # The path has a column of its own.
     problem = listed.problem.removeprefix(f"{listed.source}:").strip()
@@ -135,14 +125,6 @@ def _about(listed: Listed) -> str:
     if about[:1].isdigit() and not listed.template:
         about = f"line {about}"
     return f"{about}\n(hidden by the first {listed.name})" if listed.shadowed_by else about
-
-
-def _folder(source: str) -> str:
-    """Where a template is; from here, if it is below."""
-    folder, here = Path(source).parent, Path.cwd()
-    if not folder.is_absolute():
-        return source
-    return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
 
 
 def _report(file: Path) -> dict[str, Any]:

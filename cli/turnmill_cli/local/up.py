@@ -19,7 +19,6 @@ from rich.live import Live
 from rich.text import Text
 
 from turnmill.connection.embedded import EmbeddedRedis
-from turnmill.contract.names import namespace as checked
 from turnmill_cli.archive_database import UP_DATA_DIR
 from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.local.children import (
@@ -46,15 +45,15 @@ from turnmill_cli.options import (
     setting,
 )
 from turnmill_cli.output import CommandFailed, clean, count, safe_url, stdout
-from turnmill_cli.redis_view import NamespacesView, RedisView
+from turnmill_cli.redis_view import NamespacesView
 
 # --- the line that says how things are ------------------------------------------------------------
 
 
 class StatusReader:
-    """Reads the state of a namespace, or of all; a few round trips a call, and one per queue."""
+    """Reads the state of all namespaces; a few round trips a call, and one per queue."""
 
-    def __init__(self, view: RedisView | NamespacesView, broker: BrokerView) -> None:
+    def __init__(self, view: NamespacesView, broker: BrokerView) -> None:
         self._view = view
         self._broker = broker
         self._announced = view.commits()
@@ -67,26 +66,20 @@ class StatusReader:
             for record in self._announced.heard():
                 self._commits += 1
                 self._freed += record["tokens_before"] - record["tokens_after"]
-            sessions, backlog, due, where = self._counts()
+            sessions, backlog, due = self._view.counts()
         except redis.RedisError:
             return "Redis does not answer"
         # Zeros are left out: the line fits a narrow terminal while nothing waits.
         waits = "".join(f" · {name} {n:,}" for name, n in (("backlog", backlog), ("due", due)) if n)
         return (
-            f"{count(sessions, 'session')}{where}{waits}{self._tasks()}"
+            f"{count(sessions, 'session')} in {count(self._view.known, 'namespace')}{waits}"
+            f"{self._tasks()}"
             f" · {count(self._commits, 'commit')}, {self._freed:,} tokens freed"
         )
 
     def close(self) -> None:
         """Let go of the connections."""
         self._announced.close()
-
-    def _counts(self) -> tuple[int, int, int, str]:
-        """Sessions, those that wait, those that are due, and where."""
-        if isinstance(self._view, NamespacesView):
-            return *self._view.counts(), f" in {count(self._view.known, 'namespace')}"
-        sessions, due = self._view.sizes("index", "due")
-        return sessions, self._view.waiting("backlog").sessions, due, ""
 
     def _tasks(self) -> str:
         try:
@@ -173,9 +166,6 @@ class UpOptions:
         float,
         typer.Option(min=0, metavar="SECONDS", help="Time for tasks to finish at the end."),
     ] = 10.0
-    namespace: Annotated[
-        str, typer.Option(metavar="NAME", help="Count only this namespace.", show_default=False)
-    ] = ""
 
 
 def up(options: UpOptions) -> None:
@@ -186,8 +176,6 @@ def up(options: UpOptions) -> None:
     """
     if options.redis_url and options.port:
         raise typer.BadParameter("cannot be combined with --redis-url", param_hint="--port")
-    if options.namespace:
-        checked(options.namespace)
     check_installed(with_flower=options.flower)
     folder = options.data_dir.absolute()
     with locked(folder), stop_signals() as signals, _redis(folder, options) as server:
@@ -240,7 +228,7 @@ class _WorkersAndFlower:
         connection = Connection(
             url,
             options.broker_url,
-            options.namespace or "default",
+            "default",
             None if self.server else options.redis_password_file,
             options.broker_password_file,
         )
@@ -255,8 +243,7 @@ class _WorkersAndFlower:
                 supervisor.start(broker, self.signals)
                 if not self.signals.stopping:
                     self._announce(connection, flower_port)
-                    one = view if options.namespace else NamespacesView(view.client)
-                    reader = StatusReader(one, broker)
+                    reader = StatusReader(NamespacesView(view.client), broker)
                     stack.callback(reader.close)
                     watch(reader, supervisor, self.signals, self._check_redis)
             finally:

@@ -1,196 +1,299 @@
-"""A session as one HTML page: its parts as values, laid into a template that escapes them."""
+"""A session as one HTML page: its numbers and shapes, laid into a template that escapes them.
+
+The template reads the trajectory itself. All that it prints passes through ``visible`` and is
+escaped, so that no part of a conversation can hide, reorder or run anything.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cache
-from hashlib import sha256
 from importlib.resources import files
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from turnmill.contract.codec import encode_json
-from turnmill.contract.context import Elision, JsonMessage, Receipt, SummaryEvent
-from turnmill.contract.policy import OFFLINE
-from turnmill.contract.render import (
-    changed_in,
-    event_text,
-    receipt_text,
-    render_head,
-    system_message,
-)
-from turnmill.contract.rules import Rule
-from turnmill.contract.trajectory import CommittedContext, Trajectory, TrajectoryTurn
-from turnmill_cli.output import count
-from turnmill_cli.visualize.curve import (
-    ContextChange,
-    Point,
-    TokenCurve,
-    TurnOutcomes,
-    chart,
-    is_dense,
-    title,
-    token_curve,
-    turn_outcomes,
-    weights,
-)
-from turnmill_cli.visualize.messages import (
-    MessageFormatter,
-    PageImages,
-    ShownMessage,
-    Text,
-    as_json,
-    clock,
-    short_label,
-    span,
-    text,
-)
+from turnmill.contract.context import JsonMessage, Usage
+from turnmill.contract.estimate import estimate_tokens, without_images
+from turnmill.contract.image_tokens import DEFAULT_FORMULA, FORMULAS, ImageRef, is_base64
+from turnmill.contract.render import changed_in, event_text, receipt_text, system_message
+from turnmill.contract.trajectory import Trajectory, TrajectoryTurn
 
-# --- long lists: the ends open, the middle complete but folded away -------------------------------
+# --- what is printed ------------------------------------------------------------------------------
 
-T = TypeVar("T")
+# Controls, what reorders the text around it, and what cannot be seen; joiners make emoji, and stay.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
+)
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def visible(raw: str) -> str:
+    """The text with a sign for each control, hidden or reordering character."""
+    if raw.isascii() and raw.isprintable():
+        return raw
+    shown = _HIDDEN.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧", raw.replace("\r\n", "\n"))
+    return _SURROGATES.sub("\ufffd", shown)
+
+
+def as_json(value: Any) -> str:
+    """A value as JSON over several lines; a text as it is."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=2)
+    except (ValueError, RecursionError):
+        return "[nested too deeply to be shown]"
+
+
+def clock(at_ms: int) -> str:
+    """The moment in UTC, or ``""`` for none."""
+    try:
+        return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}" if at_ms else ""
+    except (ValueError, OverflowError, OSError):  # a file may say anything
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
-class FoldedGroup(Generic[T]):
-    """Neighbouring entries, shown together or folded together."""
+class Part:
+    """One part of a message: a text with what stands before it, or an image.
 
-    items: tuple[T, ...]
-    folded: bool
-
-
-def folded_groups(
-    items: Sequence[T], *, first: int = 12, last: int = 40, group: int = 100
-) -> tuple[FoldedGroup[T], ...]:
-    """The entries in order: ``first`` and ``last`` ones open, others folded by the ``group``.
-
-    All are open when there are hardly more than would be anyway.
+    Attributes:
+        image: a data URL, or the place on the page, ``#image-1``, where it was shown first.
     """
-    middle = items[first:-last]
-    if len(middle) <= last:
-        return (FoldedGroup(tuple(items), folded=False),) if items else ()
-    folded = [
-        FoldedGroup(tuple(middle[start : start + group]), folded=True)
-        for start in range(0, len(middle), group)
-    ]
-    return (
-        FoldedGroup(tuple(items[:first]), folded=False),
-        *folded,
-        FoldedGroup(tuple(items[-last:]), folded=False),
-    )
+
+    text: str = ""
+    label: str = ""
+    image: str = ""
+    place: str = ""
 
 
-# --- a sentence and a few numbers -----------------------------------------------------------------
+_SHOWABLE = re.compile(r"data:image/[\w.+-]{1,60}(?:;[\w.+-]+=[\w.+-]+){0,4};base64,")
+_KNOWN = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
+_MOST_URL = 200
+
+
+@dataclass(slots=True)
+class Parts:
+    """Takes the messages of one page apart; each image is carried once."""
+
+    _places: dict[str, str] = field(default_factory=dict)
+
+    def of(self, message: JsonMessage) -> Iterator[Part]:
+        """The message's parts, whatever they are."""
+        content = message.get("content")
+        for part in content if isinstance(content, list | tuple) else [content]:
+            if isinstance(part, Mapping) and part.get("type") == "image_url":
+                image = part.get("image_url")
+                yield self._image(image.get("url") if isinstance(image, Mapping) else image)
+            elif isinstance(part, Mapping) and isinstance(part.get("text"), str):
+                yield Part(part["text"])
+            elif part not in (None, ""):
+                yield Part(as_json(part))
+        calls = message.get("tool_calls") or ()
+        for call in calls if isinstance(calls, list | tuple) else [calls]:
+            yield _call(call)
+        for key, value in message.items():
+            if key not in _KNOWN and value:
+                yield Part(as_json(value), key)
+
+    def _image(self, url: Any) -> Part:
+        """Only images carried inline are shown: a page must not ask any server for anything."""
+        if not isinstance(url, str):
+            return Part("image without an address")
+        head = _SHOWABLE.match(url)
+        if head is None or not is_base64(url[head.end() :]):
+            ref = ImageRef.parse(url)
+            told = f"{ref.width}×{ref.height} pixels, not part of this file" if ref else ""
+            return Part(told or f"not loaded: {url[:_MOST_URL]}", "image")
+        if url in self._places:
+            return Part(image=self._places[url])
+        place = f"image-{len(self._places) + 1}"
+        self._places[url] = f"#{place}"
+        return Part(image=url, place=place)
+
+
+def _call(call: Any) -> Part:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping):
+        return Part(as_json(call), "call")
+    return Part(as_json(function.get("arguments", "")), f"calls {function.get('name')}")
+
+
+# --- tokens, turn by turn -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class KeyNumber:
-    """One number of the header, with what it means."""
+class Change:
+    """A compaction, a rollback or a clear: after which turn, and what it made of how many tokens.
 
-    name: str
-    value: str
-    about: str
-    kind: str = ""
+    Attributes:
+        version: that it committed; 0 for a clear, which leaves no record.
+    """
 
+    kind: str
+    seq: int
+    version: int
+    before: int
+    after: int
 
-def sentences(trajectory: Trajectory, curve: TokenCurve, outcomes: TurnOutcomes) -> Iterator[str]:
-    """What a newcomer should know first."""
-    pushed = sum(weight.tokens for weight in weights(trajectory).values())
-    about = "" if _all_counted(trajectory) else "about "
-    images = sum(map(_images, trajectory.turns))
-    shown = f" with {count(images, 'image')}" if images else ""
-    turns = count(len(trajectory.turns), "turn")
-    yield f"The agent pushed {turns}{shown}: {about}{pushed:,} tokens."
-    if not trajectory.turns:
-        return
-    made = sum(change.kind == "compaction" for change in curve.changes)
-    yield (
-        f"turnmill compacted the context {'once' if made == 1 else count(made, 'time')}."
-        if made
-        else "Nothing has been compacted yet."
-    )
-    now, least = curve.now, "" if curve.now.exact else "about "
-    is_over = 0 < trajectory.hard_limit < now.tokens
-    opening = "The context now has" if is_over else "The model now reads"
-    yield f"{opening} {least}{now.tokens:,} tokens: {_parts(trajectory, outcomes)}."
-    if is_over:
-        yield "That is over the hard limit, so each read is cut to fit until a compaction is done."
+    def __str__(self) -> str:
+        """For a person."""
+        name = f"{self.kind} v{self.version}" if self.version else self.kind
+        return f"{name} after turn {self.seq}: {self.before:,} → {self.after:,} tokens"
 
 
-def _parts(trajectory: Trajectory, outcomes: TurnOutcomes) -> str:
-    """What the context is made of, in words."""
-    kept = [turn for turn in trajectory.turns if turn.state == "kept"]
-    tail = sum(turn.seq > outcomes.watermark for turn in kept)
-    reads = [count(tail, "turn") + (" word for word" if not outcomes.shortened else "")]
-    stored = outcomes.stored
-    if stored.summary or stored.events:
-        reads.insert(0, f"a summary of {span(outcomes.first, stored.watermark)}")
-    elif stored.receipts:
-        reads.insert(0, f"a receipt for {span(outcomes.first, stored.watermark)} (left out)")
-    pins = sum(turn.pinned and turn.seq <= outcomes.watermark for turn in kept)
-    if pins:
-        reads.insert(-1, count(pins, "pinned turn"))
-    return f"{', '.join(reads[:-1])} and {reads[-1]}" if reads[1:] else reads[0]
+@dataclass(slots=True)
+class TokenCurve:
+    """The context's tokens over the session's turns; a change adds two points at the same seq.
+
+    Attributes:
+        exact: nothing since the last record is estimated.
+    """
+
+    points: list[tuple[int, int]]
+    changes: list[Change] = field(default_factory=list)
+    exact: bool = True
+
+    def turn(self, turn: TrajectoryTurn) -> None:
+        """Add a turn."""
+        self.exact &= turn.tokens is not None
+        tokens = estimated(turn.messages) if turn.tokens is None else turn.tokens
+        self.points.append((turn.seq, self.points[-1][1] + tokens))
+
+    def change(self, kind: str, version: int, before: int, after: int) -> None:
+        """Add a change after the newest turn."""
+        seq, walked = self.points[-1]
+        made = Change(kind, seq, version, before or walked, after)
+        self.changes.append(made)
+        self.points += [(seq, made.before), (seq, made.after)]
 
 
-def _images(turn: TrajectoryTurn) -> int:
-    contents = [message.get("content") for message in turn.messages]
-    parts = [part for content in contents if isinstance(content, list) for part in content]
-    return sum(isinstance(part, dict) and part.get("type") == "image_url" for part in parts)
+def token_curve(trajectory: Trajectory) -> TokenCurve:
+    """The session's tokens over its turns.
+
+    A compaction stands where it was begun, with the numbers of its record; between two of them the
+    turns' own tokens add up. Of clears only the last one can be told.
+    """
+    base, exact = _base(trajectory)
+    first = trajectory.turns[0].seq - 1 if trajectory.turns else 0
+    curve = TokenCurve([(first, base)], exact=exact)
+    waiting = [(_seq_of(each.record, trajectory.turns), each) for each in trajectory.compactions]
+    cleared = max((each.seq for each in trajectory.turns if each.state == "cleared"), default=0)
+    for turn in (*trajectory.turns, None):
+        while waiting and (turn is None or waiting[0][0] < turn.seq):
+            record = waiting.pop(0)[1].record
+            kind = "rollback" if record.strategy == "rollback" else "compaction"
+            curve.change(kind, record.version, record.tokens_before, record.tokens_after)
+            curve.exact = True
+        if cleared and (turn is None or turn.seq > cleared):
+            curve.change("clear", 0, 0, base)
+            curve.exact, cleared = exact, 0
+        if turn is not None:
+            curve.turn(turn)
+    return curve
 
 
-def _all_counted(trajectory: Trajectory) -> bool:
-    return all(turn.tokens is not None for turn in trajectory.turns)
+def _base(trajectory: Trajectory) -> tuple[int, bool]:
+    """Tokens of a context without any turn, and whether they are known from the first record."""
+    system = trajectory.system_prompt
+    if trajectory.compactions:
+        record = trajectory.compactions[0].record
+        own = [turn.tokens for turn in trajectory.turns if turn.seq <= record.last_seq]
+        rest = record.tokens_before - sum(tokens or 0 for tokens in own)
+        if not record.from_watermark and None not in own and rest >= Usage.REPLY:
+            return rest, len(own) == record.last_seq
+    return Usage.REPLY + (estimated([system_message(system)]) if system else 0), not system
 
 
-def key_numbers(trajectory: Trajectory, curve: TokenCurve) -> Iterator[KeyNumber]:
-    """The header's numbers."""
-    yield _turns(trajectory)
-    made = [commit for commit in trajectory.compactions if commit.record.strategy != "rollback"]
-    rollbacks = len(trajectory.compactions) - len(made)
-    yield KeyNumber(
-        "Compactions",
-        f"{len(made):,}",
-        f"and {count(rollbacks, 'rollback')}" if rollbacks else "",
-    )
-    yield _now(trajectory, curve)
-    scores = [each.record.quality for each in made if each.record.quality is not None]
-    yield KeyNumber(
-        "Quality",
-        f"{scores[-1]:.2f}" if scores else "–",
-        f"of the last compaction; lowest {min(scores):.2f}" if scores else "not measured yet",
-    )
-    costs = [each.record.cost_usd or 0 for each in made]
-    if sum(costs):
-        yield KeyNumber("Cost", f"${sum(costs):.4f}", "of all summaries")
+def _seq_of(record: Any, turns: Sequence[TrajectoryTurn]) -> int:
+    """The newest turn there was; a rollback stands after the turns that it set aside."""
+    seq: int = record.last_seq
+    if record.strategy == "rollback":
+        for turn in turns:
+            if turn.seq > seq and turn.state != "rolled-back":
+                break
+            seq = max(seq, turn.seq)
+    return seq
 
 
-def _turns(trajectory: Trajectory) -> KeyNumber:
-    counts = {
-        words: sum(turn.state == state for turn in trajectory.turns)
-        for state, words in (("rolled-back", "rolled back"), ("cleared", "cleared"))
-    }
-    aside = ", ".join(f"{count:,} {words}" for words, count in counts.items() if count)
-    return KeyNumber("Turns", f"{len(trajectory.turns):,}", aside or "all part of the conversation")
+def estimated(messages: Sequence[JsonMessage]) -> int:
+    """About how many tokens these messages are: 3.5 characters each, images by their size."""
+    text, images = without_images(encode_json(list(messages)), FORMULAS[DEFAULT_FORMULA])
+    return estimate_tokens(text.decode(errors="replace")) + images
 
 
-def _now(trajectory: Trajectory, curve: TokenCurve) -> KeyNumber:
-    now, hard, soft = curve.now, trajectory.hard_limit, trajectory.soft_limit
-    value = f"{now.tokens:,}" if now.exact else f"≈ {now.tokens:,}"
-    if not hard:
-        return KeyNumber("Tokens now", value, "limits unknown")
-    kind = "over" if now.tokens > hard else ""
-    return KeyNumber("Tokens now", value, f"limits: soft {soft:,}, hard {hard:,}", kind)
+# --- the drawing ----------------------------------------------------------------------------------
 
 
-# --- compactions: what each removed, kept, and how well -------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Where the curve's points and limits are in an SVG's coordinates."""
 
-_DOES = {
+    curve: TokenCurve
+    hard: int
+    soft: int
+    width: int = 1040
+    height: int = 320
+    left: int = 58
+    top: int = 16
+    bottom: int = 290
+
+    most: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        most = max(self.hard, self.soft, 1, *(tokens for _, tokens in self.curve.points))
+        object.__setattr__(self, "most", 1.08 * most)
+
+    def x(self, seq: int) -> float:
+        """Of a turn."""
+        first, last = self.curve.points[0][0], self.curve.points[-1][0]
+        share = (seq - first) / max(1, last - first)
+        return round(self.left + share * (self.width - 14 - self.left), 1)
+
+    def y(self, tokens: int) -> float:
+        """Of a number of tokens."""
+        return round(self.bottom - tokens / self.most * (self.bottom - self.top), 1)
+
+    @property
+    def line(self) -> str:
+        """The curve as a path."""
+        return "M" + "L".join(
+            f"{self.x(seq)} {self.y(tokens)}" for seq, tokens in self.curve.points
+        )
+
+    @property
+    def across(self) -> range:
+        """Round numbers of tokens."""
+        return range(0, int(self.most) + 1, _round(self.most / 5))
+
+    @property
+    def down(self) -> range:
+        """Round numbers of turns."""
+        first, last = self.curve.points[0][0], self.curve.points[-1][0]
+        step = _round((last - first) / 12)
+        return range(math.ceil(max(1, first) / step) * step, last + 1, step)
+
+
+def _round(least: float) -> int:
+    """The next 1, 2 or 5 times a power of ten."""
+    power = 10 ** math.floor(math.log10(max(1.0, least)))
+    return int(next(times * power for times in (1, 2, 5, 10) if times * power >= least))
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+DOES = {
     "images": "A short note replaced each older image.",
     "elide": "A short note replaced each bulky older tool result.",
     "window": "The oldest turns were left out. A receipt says which.",
@@ -200,411 +303,27 @@ _DOES = {
     "rollback": "The session went back to an earlier state.",
     "erase": "Words were erased, and the context is made anew of what remains.",
 }
-_PARTS = {
-    "facts": "facts of the covered turns that can still be read",
-    "relevance": "the same, for what the newest turns talk about",
-    "freshness": "how many of the newest turns that the policy wants are kept word for word",
-    "session": "how few compactions there were for the number of turns",
-    "validity": "no tool call lost its result",
-    "rules": "rules in force that are still stated",
-    "current": "values that are not stated as current though newer ones replaced them",
-    "readable": "text that somebody can read",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class QualityPart:
-    """A part of the quality score."""
-
-    name: str
-    score: float
-    about: str
-
-
-@dataclass(frozen=True, slots=True)
-class ShortenedMessage:
-    """A message read shorter than it was pushed."""
-
-    seq: int
-    text: str
-    messages: tuple[ShownMessage, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionCard:
-    """One compaction or rollback.
-
-    Attributes:
-        does: what its strategy does, in a sentence; ``""`` for one this page does not know.
-        removed, kept: in words, a line each.
-        summary, ledger, events, receipts: what stands for older turns since then.
-        rules, requests: of the user, in force and still open, word for word.
-        new_events: how many of the events were not there before.
-    """
-
-    version: int
-    kind: str
-    strategy: str
-    does: str
-    when: str
-    before: int
-    after: int
-    before_exact: bool
-    saved: int | None
-    quality: float | None
-    parts: tuple[QualityPart, ...]
-    removed: tuple[str, ...]
-    kept: tuple[str, ...]
-    pinned: tuple[int, ...]
-    summary: Text | None
-    ledger: Text | None
-    events: tuple[Text, ...]
-    new_events: int
-    receipts: tuple[str, ...]
-    rules: tuple[Text, ...]
-    requests: tuple[Text, ...]
-    shortened: tuple[ShortenedMessage, ...]
-    cost: str
-
-
-def compaction_cards(
-    trajectory: Trajectory, curve: TokenCurve, formatter: MessageFormatter
-) -> Iterator[CompactionCard]:
-    """One card for each compaction and rollback, oldest first."""
-    changes = {change.version: change for change in curve.changes if change.version}
-    events: tuple[SummaryEvent, ...] = ()
-    elided: set[tuple[int, int]] = set()
-    for commit in trajectory.compactions:
-        change = changes.get(commit.record.version)
-        yield _compaction_card(commit, change, events, elided, formatter)
-        events = commit.context.events
-        elided = {(each.seq, each.index) for each in commit.context.elisions}
-
-
-def _compaction_card(
-    commit: CommittedContext,
-    change: ContextChange | None,
-    events: tuple[SummaryEvent, ...],
-    elided: set[tuple[int, int]],
-    formatter: MessageFormatter,
-) -> CompactionCard:
-    record, stored = commit.record, commit.context
-    before = change.before if change else record.tokens_before
-    after = change.after if change else record.tokens_after
-    new = [each for each in stored.elisions if (each.seq, each.index) not in elided]
-    is_rollback = record.strategy == "rollback"
-    return CompactionCard(
-        version=record.version,
-        kind="rollback" if is_rollback else "compaction",
-        strategy=short_label(record.strategy),
-        does=_DOES.get(record.strategy, ""),
-        when=clock(commit.at_ms),
-        before=before,
-        after=after,
-        before_exact=change.before_exact if change else True,
-        saved=None if is_rollback or not before else round(100 * (1 - after / before)),
-        quality=record.quality,
-        parts=tuple(
-            QualityPart(short_label(name), score, _PARTS.get(name, ""))
-            for name, score in record.quality_parts.items()
-        ),
-        removed=tuple(_returned(commit, change) if is_rollback else _removed(commit, new)),
-        kept=tuple(_kept(commit)),
-        pinned=tuple(pin.seq for pin in stored.pins),
-        summary=text(stored.summary) if stored.summary else None,
-        ledger=text(stored.ledger) if stored.ledger else None,
-        events=tuple(text(event_text(event)) for event in stored.events),
-        new_events=sum(event not in events for event in stored.events),
-        receipts=tuple(map(_receipt, stored.receipts)),
-        rules=tuple(map(_rule, stored.rules)),
-        requests=tuple(text(f"Turn {each.seq}: {each.text}") for each in stored.requests),
-        shortened=() if is_rollback else tuple(_shortened(each, formatter) for each in new),
-        cost=_cost(commit),
-    )
-
-
-def _removed(commit: CommittedContext, new: list[Elision]) -> Iterator[str]:
-    record = commit.record
-    if record.watermark > record.from_watermark:
-        covered = span(record.from_watermark + 1, record.watermark)
-        yield f"{covered}: no longer word for word ({count(record.turns, 'turn')})"
-    if new:
-        saved = sum(each.tokens_before - each.tokens_after for each in new)
-        yield f"{count(len(new), 'message')} of later turns shortened, by {count(saved, 'token')}"
-
-
-def _returned(commit: CommittedContext, change: ContextChange | None) -> Iterator[str]:
-    last = commit.record.last_seq
-    if change and change.seq > last:
-        yield f"{span(last + 1, change.seq)}: set aside, kept in the archive"
-    if commit.record.from_watermark > commit.context.watermark:
-        back = span(commit.context.watermark + 1, min(commit.record.from_watermark, last))
-        yield f"{back}: word for word again, as before later compactions"
-
-
-def _kept(commit: CommittedContext) -> Iterator[str]:
-    record, stored = commit.record, commit.context
-    if record.last_seq > stored.watermark:
-        tail = span(stored.watermark + 1, record.last_seq)
-        shortened = len({each.seq for each in stored.elisions})
-        less = f", {count(shortened, 'turn')} of them shortened inside" if shortened else ""
-        yield f"{tail}: word for word{less}"
-    if stored.summary:
-        yield f"turns up to {stored.watermark}: as a summary"
-    if stored.ledger:
-        yield "facts of those turns the summary does not state: word for word"
-    if stored.rules:
-        yield f"{count(len(stored.rules), 'rule')} of the user: word for word"
-    if stored.requests:
-        yield f"{count(len(stored.requests), 'request')} of the user: word for word"
-    if stored.events:
-        yield f"older iterations: as {count(len(stored.events), 'summary event')}"
-
-
-def _rule(rule: Rule) -> Text:
-    return text(f"{rule.id}: {rule.text}{changed_in(rule)}")
-
-
-def _receipt(receipt: Receipt) -> str:
-    return short_label(f"{receipt_text(receipt)} (by {receipt.by})")
-
-
-def _shortened(elision: Elision, formatter: MessageFormatter) -> ShortenedMessage:
-    told = f"{elision.tokens_before:,} → {elision.tokens_after:,} tokens, read now as:"
-    messages = formatter.shown([elision.message], f"turn {elision.seq}, shortened")
-    return ShortenedMessage(elision.seq, told, messages)
-
-
-def _cost(commit: CommittedContext) -> str:
-    record = commit.record
-    if not record.model:
-        return "no model was asked"
-    if record.model == OFFLINE:
-        return f"written by {OFFLINE}, offline, without a model{_failed(commit)}"
-    billed = f"{record.prompt_tokens:,} + {record.completion_tokens:,} tokens"
-    dollars = "price unknown" if record.cost_usd is None else f"${record.cost_usd:.4f}"
-    return f"written by {short_label(record.model)}, {billed}, {dollars}{_failed(commit)}"
-
-
-def _failed(commit: CommittedContext) -> str:
-    """Why those tried before did not write it."""
-    failed = commit.record.failed
-    return f"; failed before: {', '.join(map(short_label, failed))}" if failed else ""
-
-
-# --- the context now, each message with where it comes from ---------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ContextMessage:
-    """One message of the context.
-
-    Attributes:
-        origin: where it comes from, in words; ``""`` when that cannot be told.
-        href: of that place on the page, or ``""``.
-        kind: as a colour: ``system``, ``stands-for``, ``turn`` or ``other``.
-    """
-
-    origin: str
-    href: str
-    kind: str
-    message: ShownMessage
-
-
-def context_messages(
-    trajectory: Trajectory, outcomes: TurnOutcomes, formatter: MessageFormatter
-) -> Iterator[ContextMessage]:
-    """The messages of the context in order."""
-    origins = _origins(trajectory, outcomes)
-    for message in trajectory.context:
-        known = origins.get(_key(message))
-        # The same words may come from two turns: first come, first named.
-        origin, href, kind = known.pop(0) if known else _other(message)
-        (shown,) = formatter.shown([message], "the context")
-        yield ContextMessage(origin, href, kind, shown)
-
-
-_Origin = tuple[str, str, str]
-
-
-def _origins(trajectory: Trajectory, outcomes: TurnOutcomes) -> dict[bytes, list[_Origin]]:
-    found: dict[bytes, list[_Origin]] = {}
-
-    def add(message: JsonMessage, origin: _Origin) -> None:
-        found.setdefault(_key(message), []).append(origin)
-
-    stored = outcomes.stored
-    link = f"#version-{stored.version}"
-    if trajectory.system_prompt:
-        add(system_message(trajectory.system_prompt), ("System prompt", "", "system"))
-    head = render_head(stored.model_copy(update={"pins": ()}))
-    whole = f"Stands for {span(outcomes.first, stored.watermark)}"
-    events = [f"Stands for {span(each.first_seq, each.last_seq)}" for each in stored.events]
-    beside = len(head) - len(events) - bool(stored.summary)
-    stands = [*([whole] if stored.summary else []), *events, *[whole] * beside]
-    for message, words in zip(head, stands, strict=True):
-        add(message, (words, link, "stands-for"))
-    elided = {(each.seq, each.index): each.message for each in stored.elisions}
-    for turn in trajectory.turns:
-        if not outcomes.is_read_now(turn):
-            continue
-        pinned = ", pinned" if turn.pinned else ""
-        for index, message in enumerate(turn.messages):
-            short = elided.get((turn.seq, index))
-            words = f"Turn {turn.seq}{pinned}{', shortened' if short else ''}"
-            add(short or message, (words, f"#turn-{turn.seq}", "turn"))
-    return found
-
-
-def _key(message: JsonMessage) -> bytes:
-    return sha256(encode_json(message)).digest()
-
-
-def _other(message: JsonMessage) -> _Origin:
-    if message.get("name") == "memories":
-        return "Memories given to the agent", "", "stands-for"
-    return "", "", "other"
-
-
-# --- turns ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Badge:
-    """A few words on a turn; ``href`` leads to what they speak of, or is empty."""
-
-    kind: str
-    text: str
-    href: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnEntry:
-    """One turn, and what happened right after it.
-
-    Attributes:
-        outcome: what became of it, as a colour: ``now``, ``covered`` or ``aside``.
-        tokens: in words.
-        metadata: what the agent said about it, or None.
-        changes: compactions, rollbacks and clears before the next turn, in words with their link.
-    """
-
-    seq: int
-    outcome: str
-    when: str
-    tokens: str
-    weight: int
-    badges: tuple[Badge, ...]
-    messages: tuple[ShownMessage, ...]
-    metadata: Text | None
-    changes: tuple[Badge, ...]
-
-
-def turn_entries(
-    trajectory: Trajectory, curve: TokenCurve, outcomes: TurnOutcomes, formatter: MessageFormatter
-) -> Iterator[TurnEntry]:
-    """One entry for each turn, in order."""
-    weight = weights(trajectory)
-    changes: dict[int, list[ContextChange]] = {}
-    for change in curve.changes:
-        changes.setdefault(change.seq, []).append(change)
-    for turn in trajectory.turns:
-        yield TurnEntry(
-            seq=turn.seq,
-            outcome=_outcome(turn, outcomes),
-            when=clock(turn.at_ms),
-            tokens=_tokens(weight[turn.seq]),
-            weight=weight[turn.seq].tokens,
-            badges=tuple(_badges(turn, outcomes)),
-            messages=formatter.shown(turn.messages, f"turn {turn.seq}"),
-            metadata=text(as_json(turn.metadata)) if turn.metadata else None,
-            changes=tuple(_between(change) for change in changes.get(turn.seq, ())),
-        )
-
-
-def _tokens(weight: Point) -> str:
-    return count(weight.tokens, "token") if weight.exact else f"about {weight.tokens:,} tokens"
-
-
-def _outcome(turn: TrajectoryTurn, outcomes: TurnOutcomes) -> str:
-    if turn.state != "kept":
-        return "aside"
-    return "now" if outcomes.is_read_now(turn) else "covered"
-
-
-def _badges(turn: TrajectoryTurn, outcomes: TurnOutcomes) -> Iterator[Badge]:
-    if turn.pinned:
-        yield Badge("pinned", "pinned: kept word for word")
-    if turn.iteration is not None:
-        yield Badge("plain", f"iteration {turn.iteration}")
-    version = outcomes.covered.get(turn.seq)
-    if version is not None and not turn.pinned:
-        yield Badge("covered", f"covered by v{version}", f"#version-{version}")
-    if turn.state == "rolled-back":
-        yield Badge("aside", "rolled back: not part of the conversation")
-    elif turn.state == "cleared":
-        yield Badge("aside", "cleared: not part of the conversation")
-    elif turn.seq in outcomes.shortened:
-        yield Badge("short", "read shortened now", f"#version-{outcomes.stored.version}")
-    elif turn.seq > outcomes.watermark:
-        yield Badge("now", "read word for word now")
-
-
-def _between(change: ContextChange) -> Badge:
-    return Badge(change.kind, title(change), f"#version-{change.version}" if change.version else "")
-
-
-# --- the page -------------------------------------------------------------------------------------
-
-CLOSER = 12
-"""Drops in the second drawing of a session with too many to be told apart."""
 
 
 def page(trajectory: Trajectory) -> str:
-    """The session as one HTML document that loads nothing and runs no script but its own.
+    """The session as one HTML document that loads nothing and runs nothing.
 
-    Complete: long texts and long sessions are folded, never cut. Encodes as UTF-8 whatever the
-    conversation holds.
+    Complete: long texts are folded, never cut. Encodes as UTF-8 whatever the conversation holds.
     """
-    curve = token_curve(trajectory)
-    outcomes = turn_outcomes(trajectory, curve)
-    images = PageImages()
-    # Turns first: they carry the images, and other places show these again.
-    listed = list(turn_entries(trajectory, curve, outcomes, MessageFormatter(images)))
-    commits = list(compaction_cards(trajectory, curve, MessageFormatter(images)))
-    context = list(context_messages(trajectory, outcomes, MessageFormatter(images)))
-    style, script = _file("page.css"), _file("page.js")
+    curve, style = token_curve(trajectory), _file("page.css")
+    commits = trajectory.compactions
+    watermark = commits[-1].context.watermark if commits else 0
+    cleared = max((each.seq for each in trajectory.turns if each.state == "cleared"), default=0)
     return _template().render(
         style=Markup(style),  # noqa: S704 - a file of this package
-        style_hash=_hash(style),
-        script=Markup(script),  # noqa: S704 - a file of this package
-        script_hash=_hash(script),
+        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
         trajectory=trajectory,
-        source=short_label(trajectory.source or ""),
-        question=text(trajectory.question) if trajectory.question else None,
-        answer=text(trajectory.final_answer) if trajectory.final_answer else None,
-        system=text(trajectory.system_prompt) if trajectory.system_prompt else None,
-        missing=_missing(trajectory),
-        sentences=list(sentences(trajectory, curve, outcomes)),
-        key_numbers=list(key_numbers(trajectory, curve)),
-        charts=[chart(trajectory, curve, wide=wide) for wide in (True, False)],
-        closer=[chart(trajectory, curve.newest(CLOSER), wide=wide) for wide in (True, False)]
-        if is_dense(curve)
-        else [],
         curve=curve,
-        kinds={change.kind for change in curve.changes},
-        began=clock(trajectory.turns[0].at_ms) if trajectory.turns else "",
-        ended=clock(trajectory.turns[-1].at_ms) if trajectory.turns else "",
-        commits=folded_groups(commits, first=2, last=30),
-        commit_count=len(commits),
-        context=folded_groups(context, first=6, last=30),
-        turns=folded_groups(listed),
+        chart=Chart(curve, trajectory.hard_limit, trajectory.soft_limit),
+        parts=Parts().of,
+        watermark=max(watermark, cleared),
+        missing=max(0, trajectory.turns[-1].seq - len(trajectory.turns)) if trajectory.turns else 0,
     )
-
-
-def _missing(trajectory: Trajectory) -> int:
-    """Turns that were pushed and are in neither Redis nor the archive any more."""
-    return max(0, trajectory.turns[-1].seq - len(trajectory.turns)) if trajectory.turns else 0
 
 
 @cache
@@ -615,21 +334,18 @@ def _template() -> Template:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    environment.filters["score"] = _score
+    environment.filters |= {"clock": clock, "json": as_json, "number": "{:,}".format}
+    environment.globals |= {
+        "does": DOES,
+        "event_text": event_text,
+        "receipt_text": receipt_text,
+        "changed_in": changed_in,
+    }
     return environment.get_template("page.html.jinja")
-
-
-def _score(value: float) -> str:
-    return f"{value:.2f}"
 
 
 @cache
 def _file(name: str) -> str:
     return (files("turnmill_cli.visualize") / name).read_text(encoding="utf-8")
-
-
-def _hash(inline: Any) -> str:
-    """What the page's content security policy knows an inline element by."""
-    digest = hashlib.sha256(str(inline).encode()).digest()
-    return f"sha256-{base64.b64encode(digest).decode()}"

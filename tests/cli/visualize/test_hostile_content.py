@@ -18,7 +18,7 @@ from tests.cli.visualize.sessions import commit, drawn, turn
 from turnmill.contract.context import Elision, SummaryEvent
 from turnmill.contract.trajectory import Trajectory
 from turnmill_cli.visualize import page
-from turnmill_cli.visualize.messages import pretty_json, text, visible
+from turnmill_cli.visualize.page import visible
 
 RUN = "document.title='owned'"
 UNSEEN = re.compile(
@@ -128,7 +128,7 @@ def test_a_page_of_hostile_content_encodes_and_escapes_all_of_it() -> None:
 
     html.encode()
     body = html.partition("<body>")[2]
-    assert body.count("<script") == 1
+    assert "<script" not in body
     assert "<iframe" not in body
     assert "javascript:" not in "".join(re.findall(r'(?:href|src)="[^"]*"', body))
     assert set(re.findall(r'(?<= src=")[^;"]*', body)) == {"data:image/svg+xml", "data:image/png"}
@@ -183,28 +183,9 @@ def test_a_browser_runs_no_script_of_the_content_and_makes_no_request(
     seen = dom(file, log=log)
 
     assert "<title>agent-7 · turnmill</title>" in seen
-    assert 'class="buttons" hidden' not in seen  # its own script did run
     assert asked == []
     assert address not in str(_requested(log))
     assert seen.count("<article") == len(hostile().turns)
-
-
-@requires_chromium
-@pytest.mark.parametrize("width", [380, 1380])
-@pytest.mark.slow
-def test_nothing_is_wider_than_the_page(tmp_path: Path, width: int) -> None:
-    # A window cannot be as narrow as a telephone, but what is in it can.
-    narrow = f"document.body.style.width = '{width}px'"
-    unfold = "document.querySelectorAll('details').forEach(each => each.open = true)"
-    measure = "document.title = 'width ' + document.body.scrollWidth"
-    bare = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", page(hostile()))
-    file = tmp_path / "wide.html"
-    script = f"<script>{narrow};{unfold};{measure}</script></body>"
-    file.write_text(bare.replace("</body>", script), encoding="utf-8")
-
-    seen = dom(file, width=width + 20)
-
-    assert f"<title>width {width}</title>" in seen
 
 
 @requires_chromium
@@ -242,20 +223,3 @@ def _requested(log: Path) -> set[str]:
 )
 def test_what_cannot_be_seen_is_made_visible(raw: str, shown: str) -> None:
     assert visible(raw) == shown
-
-
-def test_json_is_laid_out_only_when_it_says_the_same() -> None:
-    assert pretty_json('{"a":[1,2]}') == '{\n  "a": [\n    1,\n    2\n  ]\n}'
-    assert pretty_json('{"a":1,"a":2}') == '{"a":1,"a":2}'
-    assert pretty_json('{"a":1.10}') == '{"a":1.10}'
-    assert pretty_json("[" * 100_000) == "[" * 100_000
-    assert pretty_json("[1" + "0" * 5000 + "]") == "[1" + "0" * 5000 + "]"
-
-
-def test_a_text_of_many_lines_is_folded_after_a_few() -> None:
-    found = text("\n".join("abcdefgh"))
-    many = text("\n".join("x" * 100))
-
-    assert found.preview == ""
-    assert many.preview == "\n".join("x" * 6)
-    assert many.measure == "199 characters, 100 lines"
