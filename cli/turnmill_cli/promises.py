@@ -113,6 +113,8 @@ def _is_text(shown: Any, pushed: Any) -> bool:
         return True
     if not isinstance(shown, str) or not isinstance(pushed, str):
         return False
+    # Lines are shown without the blank ones behind the last.
+    shown, pushed = shown.rstrip(), pushed.rstrip()
     starts = [note.start() for note in _NOTE.finditer(shown)]
     ends = [note.end() for note in _NOTE.finditer(shown)]
     return any(
