@@ -154,12 +154,21 @@ def lying(ship: str) -> str:
 
 def clerk(messages: list[JsonMessage]) -> Said:
     """Looks every ship up, and its neighbour, before it answers."""
-    newest = messages[-1]
-    if newest["role"] != "user":
-        return Said(f"It lies at {newest['content'][:40]}, Anna pays by noon.")
-    number = int(newest["content"].split()[-1].strip("S?"))
+    newest = text(messages[-1])
+    if messages[-1]["role"] != "user":
+        return Said(f"It lies at {newest[:40]}, Anna pays by noon.")
+    if not newest.endswith("?"):
+        return Said("You are welcome.")
+    number = int(newest.split()[-1].strip("S?"))
     ships = [f"S{number}", f"S{number + 1}"]
     return Said("", tuple((f"call-{ship}", "find_ship", {"ship": ship}) for ship in ships))
+
+
+def text(message: JsonMessage) -> str:
+    """What a message says, in one text or in parts."""
+    content = message.get("content") or ""
+    parts = content if isinstance(content, list) else [{"text": content}]
+    return "\n".join(str(part.get("text") or "") for part in parts)
 
 
 def texts(messages: Sequence[JsonMessage]) -> str:

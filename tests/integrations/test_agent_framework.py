@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -19,13 +17,11 @@ from agent_framework.openai import OpenAIChatCompletionClient
 from openai import AsyncOpenAI
 
 from tests.integrations import harbour_server
-from tests.integrations.scripted import PROMPT, Said, ScriptedModel, lying, question, serving
-from tests.specifications.agents import settled
-from turnmill import AsyncContextClient, ContextClient, Policy, SilentWaker
+from tests.integrations.scripted import PROMPT, Said, ScriptedModel, lying, serving
+from turnmill import AsyncContextClient, ContextClient, Policy
 from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
 from turnmill.integrations.agent_framework import TurnmillHistoryProvider, from_chat, to_chat
-from turnmill_worker.tokens import count_request, counter_for
 
 JsonMessage = dict[str, Any]
 
@@ -71,61 +67,6 @@ def texts(request: list[JsonMessage]) -> list[str]:
     return [str(message.get("content")) for message in request]
 
 
-async def test_a_long_chat_with_tools_stays_within_its_limit(
-    agents: ContextClient, async_agents: AsyncContextClient
-) -> None:
-    provider = TurnmillHistoryProvider(async_agents, policy=SMALL)
-    session = AgentSession(session_id="ann")
-    with serving(clerk) as model:
-        async with clerk_of(model, provider) as agent:
-            for number in range(1, 26):
-                await agent.run(question(number), session=session)
-                if number % 5 == 0:
-                    settled(agents, "ann")
-
-    info = agents.info("ann")
-    assert info.compactions >= 3
-    assert info.tools_tokens > 40
-    assert provider.counts.failed == 0
-    assert provider.counts.pushed == info.last_seq == 100
-    assert len(model.requests) == 50
-    for at, request in enumerate(model.requests):
-        assert violations(request) == []
-        assert count_request(counter_for(), request) <= SMALL.max_tokens
-        assert request[0] == {"role": "system", "content": PROMPT}
-        assert question(at // 2 + 1) in "\n".join(texts(request))
-    assert question(1) not in texts(model.requests[-1])
-
-
-async def test_a_streamed_run_is_pushed_once(
-    agents: ContextClient, async_agents: AsyncContextClient
-) -> None:
-    provider = TurnmillHistoryProvider(async_agents)
-    session = AgentSession(session_id="ann")
-    with serving(lambda _: Said("It lies at pier one.")) as model:
-        async with clerk_of(model, provider) as agent:
-            stream = agent.run("Where?", stream=True, session=session)
-            pieces = [update.text async for update in stream]
-
-    assert len([piece for piece in pieces if piece]) > 2
-    assert texts(agents.read("ann").messages)[1:] == ["Where?", "It lies at pier one."]
-
-
-async def test_two_processes_go_on_with_one_session(
-    agents: ContextClient, async_agents: AsyncContextClient
-) -> None:
-    with serving(clerk) as model:
-        for number in range(1, 5):
-            provider = TurnmillHistoryProvider(async_agents)
-            async with clerk_of(model, provider) as agent:
-                await agent.run(question(number), session=AgentSession(session_id="ann"))
-
-    assert agents.info("ann").last_seq == 16
-    assert violations(model.requests[-1]) == []
-    asked = [text for text in texts(model.requests[-1]) if text.startswith("Question")]
-    assert asked == [question(number) for number in range(1, 5)]
-
-
 async def test_an_approval_that_is_asked_for_goes_on_in_another_process(
     agents: ContextClient, async_agents: AsyncContextClient
 ) -> None:
@@ -147,39 +88,6 @@ async def test_an_approval_that_is_asked_for_goes_on_in_another_process(
 
 def _bare(message: JsonMessage) -> JsonMessage:
     return {name: value for name, value in message.items() if name != "native"}
-
-
-async def test_without_redis_the_model_is_called_and_nothing_said_is_lost(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    server = EmbeddedRedis(tmp_path)
-    with server, serving(clerk) as model:
-        session = AgentSession(session_id="ann")
-        async with (
-            AsyncContextClient(server.url, timeout_s=1, broker=SilentWaker()) as client,
-            clerk_of(model, provider := TurnmillHistoryProvider(client)) as agent,
-        ):
-            await agent.run(question(1), session=session)
-            server.stop()
-            with caplog.at_level(logging.WARNING, logger="turnmill"):
-                done = await agent.run(question(2), session=session)
-            assert "It lies at pier" in done.text
-            assert question(1) in texts(model.requests[-1])
-            assert violations(model.requests[-1]) == []
-            restored = AgentSession.from_dict(session.to_dict())
-            server.start()
-            await agent.run(question(3), session=restored)
-            context = await client.read("ann")
-
-    assert [text for text in texts(context.messages) if text.startswith("Question")] == [
-        question(number) for number in (1, 2, 3)
-    ]
-    assert context.last_seq == 12
-    assert provider.counts.failed > 0
-    assert "StoreUnavailable" in caplog.text
-    assert "Question" not in "".join(
-        record.getMessage() for record in caplog.records if record.name.startswith("turnmill")
-    )
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What a newcomer runs of each framework: its example, and the code of the page.
 
-ADK's and openai-agents' are beside their other tests; pydantic-ai's page runs in tests/tour.
+openai-agents' are beside its other tests; pydantic-ai's page runs in tests/tour.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def clerk(argument: str) -> Callable[[list[dict[str, Any]]], Said]:
     ("name", "of", "argument", "last"),
     [
         ("agent_framework_agent.py", "", "ship", "6 turns in the session"),
+        ("google_adk_agent.py", "", "ship", "6 turns in the session, 0 requests without its"),
         ("langchain_agent.py", "openai:", "name", "3 requests got the context, 0 did not"),
         ("llama_index_agent.py", "", "name", "The session holds 6 messages"),
         # The last answer is pushed with the next question.
@@ -76,6 +77,7 @@ def test_an_example_answers_from_its_sessions_context(
     ("heading", "before"),
     [
         ("agent-framework", ""),
+        ("google-adk", ""),
         ("LangChain and LangGraph", ""),
         ("LlamaIndex", LLAMA_INDEX),
         ("Strands", ""),

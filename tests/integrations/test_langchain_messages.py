@@ -25,7 +25,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from turnmill import AsyncContextClient, ContextClient, Policy, SilentWaker, StoreUnavailable
+from turnmill import AsyncContextClient, ContextClient, Policy, SilentWaker
 from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
 from turnmill.contract.marks import FEEDBACK
@@ -201,28 +201,12 @@ def test_a_chat_history_leaves_the_system_prompt_to_the_chain(client: ContextCli
     ContextChatMessageHistory(client, "unknown").clear()
 
 
-def test_a_long_chat_history_stays_within_its_limit(client: ContextClient) -> None:
-    history = ContextChatMessageHistory(client, "ann", policy=Policy(max_tokens=1000))
-
-    history.add_messages([HumanMessage(f"Parcel {at} is for Anna. " * 9) for at in range(40)])
-
-    shown = history.messages
-    assert 1 < len(shown) < 20
-    assert any("left out to fit" in str(message.content) for message in shown[:2])
-    assert shown[-1] == HumanMessage("Parcel 39 is for Anna. " * 9)
-
-
 @pytest.fixture
 def gone(tmp_path: Any) -> Iterator[ContextClient]:
     with EmbeddedRedis(tmp_path, durable=False) as server:
         url = server.url
     with ContextClient(url, timeout_s=0.2) as made:
         yield made
-
-
-def test_a_chat_history_says_when_redis_is_down(gone: ContextClient) -> None:
-    with pytest.raises(StoreUnavailable):
-        ContextChatMessageHistory(gone, "ann").add_user_message("Hello")
 
 
 POLICY = Policy(max_tokens=600)

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("llama_index.core")
 
 from llama_index.core.chat_engine import SimpleChatEngine
-from llama_index.core.llms import ChatMessage
 from llama_index.core.workflow import Context, JsonSerializer
 from workflows.errors import WorkflowCancelledByUser
 
 from tests.integrations.llama_index_agents import (
-    StreamedChat,
     agent,
     example,
 )
-from tests.integrations.scripted import PROMPT, Said, ScriptedModel, clerk, question, serving, texts
-from tests.specifications.agents import settled
+from tests.integrations.scripted import Said, ScriptedModel, clerk, question, serving, texts
 from turnmill import AsyncContextClient, ContextClient, InvalidInput, Policy
-from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
 from turnmill.integrations.llama_index import ContextMemory
-from turnmill_worker.tokens import count_request, counter_for
 
 # LlamaIndex looks at all attributes of an agent, those that pydantic deprecates too.
 pytestmark = pytest.mark.filterwarnings(
@@ -46,32 +38,6 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedModel]:
         monkeypatch.setenv("OPENAI_BASE_URL", running.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         yield running
-
-
-async def test_a_long_chat_with_tools_stays_within_its_limit(
-    agents: ContextClient, async_agents: AsyncContextClient, model: ScriptedModel
-) -> None:
-    memory = ContextMemory.from_defaults("ann", client=async_agents, policy=SMALL)
-
-    for number in range(1, 25):
-        said = await agent().run(question(number), memory=memory)
-        if number % 4 == 0:
-            await asyncio.to_thread(settled, agents, "ann")
-
-    assert str(said).endswith("Anna pays by noon.")
-    assert memory.failed == 0
-    assert len(model.requests) == 48
-    for at, shown in enumerate(model.requests):
-        assert count_request(counter_for(), shown) <= LIMIT
-        assert violations(shown) == []
-        assert shown[0] == {"role": "system", "content": PROMPT}
-        assert question(at // 2 + 1) in texts(shown)
-    assert question(1) not in [message["content"] for message in model.requests[-1]]
-    assert agents.info("ann").version >= 2
-    everything = await memory.aget_all()
-    asked = [message.content for message in everything if message.role == "user"]
-    assert asked == [question(number) for number in range(1, 25)]
-    assert len(everything) == 24 * 5
 
 
 def test_a_chat_engine_goes_on_in_another_process(
@@ -93,20 +59,6 @@ def test_a_chat_engine_goes_on_in_another_process(
     later.reset()
     assert later.chat_history == []
     assert str(later.chat("Anew")) == "1 messages"
-
-
-async def test_a_streamed_answer_is_kept(
-    async_agents: AsyncContextClient, model: ScriptedModel
-) -> None:
-    model.script = lambda _: Said("It lies at pier 4.")
-    memory = ContextMemory.from_defaults("ann", client=async_agents)
-    engine = SimpleChatEngine.from_defaults(llm=StreamedChat(), memory=memory)
-
-    streamed = await engine.astream_chat("Where?")
-    pieces = [piece async for piece in streamed.async_response_gen()]
-
-    assert len(pieces) > 2
-    assert [message.content for message in await memory.aget()] == ["Where?", "It lies at pier 4."]
 
 
 async def test_the_steps_of_a_run_that_is_cancelled_are_not_told(
@@ -147,32 +99,3 @@ async def test_a_memory_is_serialized_with_the_state_of_a_workflow(
 
     assert question(1) in texts(model.requests[-1])
     assert len(await memory.aget()) == 10
-
-
-async def test_while_redis_is_down_the_agent_goes_on_and_tells_it_later(
-    tmp_path: Path, model: ScriptedModel, caplog: pytest.LogCaptureFixture
-) -> None:
-    server = EmbeddedRedis(tmp_path)
-    with server:
-        url = server.url
-    async with AsyncContextClient(url, timeout_s=0.3) as client:
-        memory = ContextMemory.from_defaults("ann", client=client)
-        with server:
-            await memory.aput(ChatMessage(question(1)))
-        with caplog.at_level(logging.WARNING):
-            said = await agent().run(question(2), memory=memory)
-
-        assert str(said).endswith("Anna pays by noon.")
-        assert question(1) in texts(model.requests[-1])
-        assert memory.failed >= 2
-        ours = {r.getMessage() for r in caplog.records if r.name.startswith("turnmill.integ")}
-        assert ours == {"messages kept in this process: StoreUnavailable"}
-        before = memory.failed
-        with server:
-            await memory.aput(ChatMessage("Thanks"))
-            shown = await client.read("ann")
-
-    assert memory.failed == before
-    assert [message["role"] for message in shown.messages] == [
-        "user", "user", "assistant", "tool", "tool", "assistant", "user",
-    ]  # fmt: skip

@@ -124,16 +124,6 @@ def test_another_memory_of_the_session_returns_the_same_messages(
     assert client.info("ann").policy.max_tokens == 4000
 
 
-def test_a_long_memory_stays_within_its_limit(memory: ContextMemory) -> None:
-    memory.put_messages([ChatMessage(f"Parcel {at} is for Anna. " * 20) for at in range(60)])
-
-    shown = memory.get()
-
-    assert 1 < len(shown) < 30
-    assert any("left out to fit" in str(message.content) for message in shown[:2])
-    assert shown[-1].content == "Parcel 59 is for Anna. " * 20
-
-
 def test_set_appends_what_is_new_to_what_it_set_before(
     client: ContextClient, memory: ContextMemory
 ) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 pytest.importorskip("strands")
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from strands import Agent, tool
 from strands.session.file_session_manager import FileSessionManager
 from strands.types.exceptions import ContextWindowOverflowException
 
-from tests.integrations.scripted import PROMPT, Overflow, Said, question, serving
+from tests.integrations.scripted import Overflow, Said, question, serving
 from tests.integrations.strands_agents import (
     SMALL,
     agent_of,
@@ -23,38 +22,12 @@ from tests.integrations.strands_agents import (
     text,
 )
 from tests.specifications.agents import settled
-from turnmill import ContextClient, Policy, SilentWaker
-from turnmill.connection.embedded import EmbeddedRedis
+from turnmill import ContextClient, Policy
 from turnmill.contract.legality import violations
 from turnmill.integrations.strands import TurnmillConversationManager, from_chat, is_made, to_chat
 from turnmill_worker.tokens import count_request, counter_for
 
 JsonMessage = dict[str, Any]
-
-
-def test_a_long_chat_with_tools_stays_within_its_limit(agents: ContextClient) -> None:
-    manager = TurnmillConversationManager(agents, "ann", policy=SMALL)
-    with serving(clerk) as model:
-        agent = agent_of(model, manager)
-        for number in range(1, 31):
-            agent(question(number))
-            if number % 5 == 0:
-                settled(agents, "ann")
-
-    info = agents.info("ann")
-    assert info.compactions >= 3
-    assert manager.counts.failed == manager.counts.cleared == 0
-    assert manager.counts.pushed == info.last_seq == 120
-    assert len(model.requests) == 60
-    assert info.tools_tokens > 0
-    for at, request in enumerate(model.requests):
-        assert violations(request) == []
-        assert count_request(counter_for(), request) + info.tools_tokens <= info.limits.hard
-        assert request[0] == {"role": "system", "content": PROMPT}
-        assert any(question(at // 2 + 1) in text(message) for message in request)
-    assert question(1) not in map(text, model.requests[-1])
-    assert 0 < manager.removed_message_count < 120
-    assert len(agent.messages) < 40
 
 
 def test_what_is_word_for_word_is_the_very_message_it_was(agents: ContextClient) -> None:
@@ -72,22 +45,6 @@ def test_what_is_word_for_word_is_the_very_message_it_was(agents: ContextClient)
     assert own
     assert all(any(message is each for each in before) for message in own)
     assert "usage" in own[-1]["metadata"]
-
-
-def test_a_streamed_answer_comes_in_pieces_and_is_pushed_once(client: ContextClient) -> None:
-    pieces: list[str] = []
-
-    def seen(**event: Any) -> None:
-        pieces.extend([event["data"]] if "data" in event else [])
-
-    manager = TurnmillConversationManager(client, "ann")
-    with serving(lambda _: Said("It lies at pier one.")) as model:
-        agent = agent_of(model, manager)
-        agent.callback_handler = seen
-        agent("Where?")
-
-    assert len(pieces) > 2
-    assert [text(m) for m in client.read("ann").messages[1:]] == ["Where?", "It lies at pier one."]
 
 
 def test_the_same_messages_again_push_nothing_twice(client: ContextClient) -> None:
@@ -116,34 +73,6 @@ def test_messages_without_ids_are_the_same_turns_in_every_process(client: Contex
             manager.apply_management(agent_of(model, manager, messages=copies))
 
     assert client.info("ann").last_seq == 2
-
-
-def test_a_new_agent_goes_on_with_the_session(client: ContextClient) -> None:
-    with serving(clerk) as model:
-        agent_of(model, TurnmillConversationManager(client, "ann"))(question(1))
-        second = TurnmillConversationManager(client, "ann")
-        agent = agent_of(model, second)
-        agent(question(2))
-
-    assert question(1) in map(text, model.requests[-1])
-    assert violations(model.requests[-1]) == []
-    assert second.counts.pushed == 4
-    assert second.removed_message_count == 0
-
-
-def test_two_agents_take_turns_in_one_session(client: ContextClient) -> None:
-    managers = [TurnmillConversationManager(client, "ann") for _ in range(2)]
-    with serving(clerk) as model:
-        pair = [agent_of(model, manager) for manager in managers]
-        for number in range(1, 7):
-            pair[number % 2](question(number))
-
-    assert client.info("ann").last_seq == 24
-    assert [m.counts.failed + m.counts.cleared for m in managers] == [0, 0]
-    assert [sum(question(n) == t for t in map(text, model.requests[-1])) for n in range(1, 7)] == (
-        [1] * 6
-    )
-    assert all(violations(request) == [] for request in model.requests)
 
 
 def test_an_agent_is_restored_from_strands_own_session(
@@ -273,26 +202,6 @@ def test_a_session_lost_with_redis_is_told_anew(agents: ContextClient) -> None:
     assert summary in " ".join(text(message) for turn in told for message in turn.messages)
     assert manager.counts.failed == 0
     assert violations(model.requests[-1]) == []
-
-
-def test_while_redis_is_down_the_model_gets_the_messages_as_they_are(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with EmbeddedRedis(tmp_path, durable=False) as server:
-        url = server.url
-    with (
-        ContextClient(url, timeout_s=0.2, broker=SilentWaker()) as client,
-        serving(clerk) as model,
-        caplog.at_level(logging.WARNING, logger="turnmill"),
-    ):
-        manager = TurnmillConversationManager(client, lambda _: "ann", policy=SMALL)
-        done = agent_of(model, manager)(question(1))
-
-    assert "It lies at pier" in str(done)
-    assert manager.counts.failed == 3
-    assert {
-        record.message for record in caplog.records if record.name.startswith("turnmill.i")
-    } == {"messages left as they are: StoreUnavailable"}
 
 
 def test_images_errors_and_json_of_tools_come_back() -> None:

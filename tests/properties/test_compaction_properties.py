@@ -180,45 +180,46 @@ asked_for = st.builds(snapshot_of, sessions(), asking)
 all_snapshots = snapshots | asked_for
 
 
-@no_deadline
+@settings(parent=no_deadline, max_examples=120)
 @given(all_snapshots)
-def test_every_turn_is_covered_or_kept_and_never_both(snapshot: Snapshot) -> None:
-    done = compacted(snapshot)
-
-    covered = [turn.seq for group in done.plan.covered for turn in group.turns]
-    assert covered + [turn.seq for turn in done.after.turns] == [t.seq for t in snapshot.turns]
-
-
-@no_deadline
-@given(all_snapshots)
-def test_every_covered_message_is_summarized_whole_or_pinned_or_named_by_a_receipt(
+def test_every_turn_is_covered_and_told_of_or_kept_and_the_result_is_valid_at_its_price(
     snapshot: Snapshot,
 ) -> None:
     done = compacted(snapshot)
 
+    covered = [turn.seq for group in done.plan.covered for turn in group.turns]
+    assert covered + [turn.seq for turn in done.after.turns] == [t.seq for t in snapshot.turns]
     records = [each for request in done.plan.requests for each in request.records]
     pinned = {pin.seq for pin in done.context.pins}
     named = {s for r in done.context.receipts for s in range(r.first_seq, r.last_seq + 1)}
-    for group in done.plan.covered:
-        for turn in group.turns:
-            asked = all((turn.seq, message) in records for message in turn.original)
-            assert asked or turn.seq in pinned or turn.seq in named
+    for turn in (turn for group in done.plan.covered for turn in group.turns):
+        asked = all((turn.seq, message) in records for message in turn.original)
+        assert asked or turn.seq in pinned or turn.seq in named
+    assert done.after.turns[-1].seq == snapshot.turns[-1].seq
+    assert violations(done.read) == []
+    assert COUNT(done.read) + done.after.usage.REPLY == done.after.usage.total
 
 
 @no_deadline
 @given(legal_snapshots)
-def test_pinned_turns_stay_word_for_word(snapshot: Snapshot) -> None:
+def test_pinned_turns_stay_word_for_word_and_what_was_legal_needs_no_repair(
+    snapshot: Snapshot,
+) -> None:
     done = compacted(snapshot)
 
     kept = {pin.seq: pin.messages for pin in done.context.pins}
     kept |= {turn.seq: turn.shown for turn in done.after.turns}
     for turn in snapshot.turns:
         assert not turn.pinned or kept[turn.seq] == turn.original
+    plain = render_head(done.context) + [m for t in done.after.turns for m in t.shown]
+    assert violations(plain) == []
 
 
-@no_deadline
+@settings(parent=no_deadline, max_examples=100)
 @given(snapshots)
-def test_an_elision_names_the_message_it_shortens_and_says_so(snapshot: Snapshot) -> None:
+def test_elisions_say_so_the_target_is_met_and_again_there_is_nothing_to_do(
+    snapshot: Snapshot,
+) -> None:
     done = compacted(snapshot)
 
     turns = {turn.seq: turn for turn in done.after.turns}
@@ -230,59 +231,11 @@ def test_an_elision_names_the_message_it_shortens_and_says_so(snapshot: Snapshot
         assert (COUNT([whole]), COUNT([shown])) == (elision.tokens_before, elision.tokens_after)
         for field in ("role", "tool_call_id"):
             assert shown.get(field) == whole.get(field)
-
-
-@no_deadline
-@given(all_snapshots)
-def test_the_result_is_valid_for_a_provider(snapshot: Snapshot) -> None:
-    done = compacted(snapshot)
-
-    assert violations(done.read) == []
-
-
-@no_deadline
-@given(legal_snapshots)
-def test_a_legal_conversation_needs_no_repair_after_a_compaction(snapshot: Snapshot) -> None:
-    done = compacted(snapshot)
-
-    plain = render_head(done.context) + [m for t in done.after.turns for m in t.shown]
-    assert violations(plain) == []
-
-
-@no_deadline
-@given(snapshots)
-def test_the_result_is_within_the_target_or_half_way_to_it_when_only_shortened(
-    snapshot: Snapshot,
-) -> None:
-    done = compacted(snapshot)
-
     limits = snapshot.limits
+    # Half way to it when messages were only shortened.
     most = limits.target if done.plan.covered else (limits.target + limits.soft) // 2
     assert done.after.usage.total <= most
-
-
-@no_deadline
-@given(all_snapshots)
-def test_the_result_costs_what_it_is_said_to_cost(snapshot: Snapshot) -> None:
-    done = compacted(snapshot)
-
-    assert COUNT(done.read) + done.after.usage.REPLY == done.after.usage.total
-
-
-@no_deadline
-@given(snapshots)
-def test_compacting_again_with_nothing_new_does_nothing(snapshot: Snapshot) -> None:
-    done = compacted(snapshot)
-
     assert compact(done.after) is None
-
-
-@no_deadline
-@given(all_snapshots)
-def test_the_newest_turn_is_kept(snapshot: Snapshot) -> None:
-    done = compacted(snapshot)
-
-    assert done.after.turns[-1].seq == snapshot.turns[-1].seq
 
 
 @no_deadline

@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.strategies import GivenTurn, conversations, legal_conversations, turns
@@ -21,22 +21,23 @@ def flat(said: list[GivenTurn]) -> list[JsonMessage]:
     return [message for turn in said for message in turn.messages]
 
 
+@settings(max_examples=200)
 @given(chaos)
-def test_what_was_repaired_is_legal(said: list[GivenTurn]) -> None:
-    assert violations(repair(flat(said))) == []
+def test_a_repair_is_legal_final_drops_nothing_and_is_the_same_turn_by_turn(
+    said: list[GivenTurn],
+) -> None:
+    repaired = repair(flat(said))
 
-
-@given(legal_conversations(3))
-def test_what_is_legal_stays_as_it_is(said: list[GivenTurn]) -> None:
-    assert violations(flat(said)) == []
-    assert repair(flat(said)) == flat(said)
-
-
-@given(chaos)
-def test_repairing_again_changes_nothing(said: list[GivenTurn]) -> None:
-    once = repair(flat(said))
-
-    assert repair(once) == once
+    assert violations(repaired) == []
+    assert repair(repaired) == repaired
+    tracker = CallTracker()
+    assert [message for turn in said for message in tracker.repair(turn.messages)] == repaired
+    for message in flat(said):
+        content = message["content"]
+        adopted = isinstance(content, str) and any(
+            content in str(each["content"]) for each in repaired if each["role"] == "user"
+        )
+        assert message in repaired or adopted
 
 
 @given(chaos, chaos)
@@ -49,50 +50,29 @@ def test_what_comes_later_never_changes_what_was_repaired_before(
 
 
 @given(chaos)
-def test_turn_by_turn_is_repaired_like_all_at_once(said: list[GivenTurn]) -> None:
-    tracker = CallTracker()
-
-    parts = [message for turn in said for message in tracker.repair(turn.messages)]
-
-    assert parts == repair(flat(said))
-
-
-@given(chaos)
-def test_a_repair_drops_no_message(said: list[GivenTurn]) -> None:
-    repaired = repair(flat(said))
-
-    for message in flat(said):
-        content = message["content"]
-        adopted = isinstance(content, str) and any(
-            content in str(each["content"]) for each in repaired if each["role"] == "user"
-        )
-        assert message in repaired or adopted
-
-
-@given(chaos)
-def test_segments_hold_every_turn_once_and_in_order(said: list[GivenTurn]) -> None:
-    groups, _ = segments(range(len(said)), [turn.messages for turn in said])
+def test_segments_hold_every_turn_once_and_the_last_is_open_exactly_while_a_call_waits(
+    said: list[GivenTurn],
+) -> None:
+    groups, is_open = segments(range(len(said)), [turn.messages for turn in said])
 
     assert [at for group in groups for at in group] == list(range(len(said)))
     assert all(groups)
-
-
-@given(legal_conversations(3))
-def test_a_cut_between_segments_leaves_both_sides_legal(said: list[GivenTurn]) -> None:
-    groups, _ = segments(range(len(said)), [turn.messages for turn in said])
-
-    for cut in accumulate(map(len, groups)):
-        assert violations(flat(said[:cut])) == []
-        assert violations(flat(said[cut:])) == []
-
-
-@given(chaos)
-def test_the_last_segment_is_open_exactly_while_a_call_waits(said: list[GivenTurn]) -> None:
-    _, is_open = segments(said, [turn.messages for turn in said])
-
     tracker = CallTracker()
     tracker.repair(flat(said))
     assert is_open == bool(tracker.open)
+
+
+@given(legal_conversations(3))
+def test_what_is_legal_stays_as_it_is_and_a_cut_leaves_both_sides_legal(
+    said: list[GivenTurn],
+) -> None:
+    groups, _ = segments(range(len(said)), [turn.messages for turn in said])
+
+    assert violations(flat(said)) == []
+    assert repair(flat(said)) == flat(said)
+    for cut in accumulate(map(len, groups)):
+        assert violations(flat(said[:cut])) == []
+        assert violations(flat(said[cut:])) == []
 
 
 # What no provider takes is found: every test above trusts the judge.

@@ -13,62 +13,31 @@ from turnmill_worker.tokens import counter_for
 
 COUNT = counter_for("o200k_base").count_messages
 
-some = st.lists(messages(60), min_size=1, max_size=5)
-budgets = st.integers(0, 800)
-quickly = settings(deadline=None)
+given_messages = st.lists(messages(60), min_size=1, max_size=5)
 
 
-@quickly
-@given(some, budgets)
-def test_what_is_shortened_fits(given_messages: list[Message], limit: int) -> None:
-    shortened = shorten(given_messages, limit, COUNT)
-
-    assert shortened is None or COUNT(shortened) <= limit
+def shape(message: Message) -> object:
+    """What nothing may change."""
+    calls = [(c["id"], c["function"]["name"]) for c in message.get("tool_calls") or ()]
+    return message["role"], message.get("tool_call_id"), calls, list(message)
 
 
-@quickly
-@given(some)
-def test_what_fits_is_not_touched(given_messages: list[Message]) -> None:
-    assert shorten(given_messages, COUNT(given_messages), COUNT) == given_messages
+@settings(deadline=None, max_examples=300)
+@given(given_messages, st.integers(0, 800))
+def test_what_is_shortened_fits_says_so_and_is_a_message_as_before(
+    whole: list[Message], limit: int
+) -> None:
+    before = json.dumps(whole)
 
+    shortened = shorten(whole, limit, COUNT)
 
-@quickly
-@given(some, budgets)
-def test_roles_and_call_ids_are_untouched(given_messages: list[Message], limit: int) -> None:
-    def shape(message: Message) -> object:
-        calls = [(c["id"], c["function"]["name"]) for c in message.get("tool_calls") or ()]
-        return message["role"], message.get("tool_call_id"), calls, list(message)
-
-    shortened = shorten(given_messages, limit, COUNT)
-
-    if shortened is not None:
-        assert list(map(shape, shortened)) == list(map(shape, given_messages))
-
-
-@quickly
-@given(some, budgets)
-def test_arguments_stay_valid_json(given_messages: list[Message], limit: int) -> None:
-    shortened = shorten(given_messages, limit, COUNT) or []
-
-    for message in shortened:
-        for call in message.get("tool_calls") or ():
+    assert json.dumps(whole) == before, "what was given is not changed"
+    assert shorten(whole, COUNT(whole), COUNT) == whole, "what fits is not touched"
+    if shortened is None:
+        return
+    assert COUNT(shortened) <= limit
+    assert list(map(shape, shortened)) == list(map(shape, whole))
+    for old, new in zip(whole, shortened, strict=True):
+        assert new == old or "removed" in json.dumps(new)
+        for call in new.get("tool_calls") or ():
             json.loads(call["function"]["arguments"])
-
-
-@quickly
-@given(some, budgets)
-def test_a_shortened_message_says_so(given_messages: list[Message], limit: int) -> None:
-    shortened = shorten(given_messages, limit, COUNT) or given_messages
-
-    for before, after in zip(given_messages, shortened, strict=True):
-        assert after == before or "removed" in json.dumps(after)
-
-
-@quickly
-@given(some, budgets)
-def test_the_messages_given_are_not_changed(given_messages: list[Message], limit: int) -> None:
-    before = json.dumps(given_messages)
-
-    shorten(given_messages, limit, COUNT)
-
-    assert json.dumps(given_messages) == before

@@ -5,15 +5,13 @@ Through Redis and a real Celery worker; the model is pydantic-ai's own ``Functio
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pydantic_ai")
 
-from pydantic_ai import Agent, ModelMessagesTypeAdapter, ModelRetry
+from pydantic_ai import Agent, ModelRetry
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -29,7 +27,6 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from tests.specifications.agents import settled
 from turnmill import AsyncContextClient, ContextClient, Policy
-from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
 from turnmill.integrations.pydantic_ai import HistoryProcessor, history_processor, to_chat
 from turnmill_worker.tokens import count_request, counter_for
@@ -152,22 +149,6 @@ async def test_the_same_history_is_curated_once(async_agents: AsyncContextClient
     assert (history.counts.curated, history.counts.cached, history.counts.pushed) == (2, 1, 1)
 
 
-async def test_another_process_with_the_stored_history_pushes_only_what_is_new(
-    agents: ContextClient, async_agents: AsyncContextClient
-) -> None:
-    agent = clerk(Clerk(), history_processor(async_agents, "ann"))
-    said = (await agent.run(question(1))).all_messages()
-    stored = ModelMessagesTypeAdapter.dump_json(said)
-    later = history_processor(async_agents, "ann")
-
-    await clerk(Clerk(), later).run(
-        question(2), message_history=ModelMessagesTypeAdapter.validate_json(stored)
-    )
-
-    assert later.counts.pushed == 4  # the first run's answer, the question, the call, the result
-    assert agents.info("ann").last_seq == 7
-
-
 async def test_a_rewound_history_is_sent_as_it_is(async_agents: AsyncContextClient) -> None:
     history = history_processor(async_agents, "ann")
     first = ModelRequest(parts=[UserPromptPart(question(1))])
@@ -176,25 +157,6 @@ async def test_a_rewound_history_is_sent_as_it_is(async_agents: AsyncContextClie
 
     assert await history.curate([first]) == [first]
     assert history.counts.diverged == 1
-
-
-async def test_while_redis_is_down_a_normal_run_proceeds(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    server = EmbeddedRedis(tmp_path, durable=False)
-    with server:
-        url = server.url
-    model = Clerk()
-    async with AsyncContextClient(url, timeout_s=0.2) as client:
-        history = history_processor(client, lambda _: "ann", policy=Policy.managed())
-        with caplog.at_level(logging.WARNING):
-            result = await clerk(model, history).run(question(1))
-
-    assert result.output.startswith("It lies at pier")
-    assert history.counts.failed == 2
-    assert question(1) in prompts(model.shown[0])
-    ours = [r.getMessage() for r in caplog.records if r.name.startswith("turnmill.integrations")]
-    assert ours == ["history left as it is: StoreUnavailable"] * 2
 
 
 async def test_a_run_that_failed_is_repeated_without_a_double(

@@ -8,9 +8,9 @@
         assert endpoint.requests[0].path == "/v1/chat/completions"
 """
 
+from turnmill.testing.api_shapes import Recorded
 from turnmill.testing.batch_api import BatchFault
 from turnmill.testing.endpoint import FakeEndpoint
 from turnmill.testing.faults import FAULTS, Fault
-from turnmill.testing.recording import Recorded
 
 __all__ = ["FAULTS", "BatchFault", "FakeEndpoint", "Fault", "Recorded"]

@@ -1,16 +1,16 @@
-"""Answers in the shapes of the OpenAI API: Chat Completions, Responses, Embeddings, Models."""
+"""Requests and answers in the shapes of the OpenAI API: Chat Completions, Responses, Models."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import math
-import struct
 from dataclasses import dataclass
+from email import message_from_bytes
+from email.policy import HTTP
 from typing import Any, Final
 
-DIMENSIONS: Final = 64
-_CREATED: Final = 1_700_000_000
+from turnmill.testing.faults import Fault
+
+CREATED: Final = 1_700_000_000
 """A fixed time: answers are the same in every run."""
 
 
@@ -35,7 +35,7 @@ def chat(body: dict[str, Any], reply: Reply, prompt_tokens: int) -> dict[str, An
     return {
         "id": _id("chatcmpl", body),
         "object": "chat.completion",
-        "created": _CREATED,
+        "created": CREATED,
         "model": body.get("model"),
         "choices": [
             {
@@ -70,7 +70,7 @@ def responses(body: dict[str, Any], reply: Reply, prompt_tokens: int) -> dict[st
     return {
         "id": _id("resp", body),
         "object": "response",
-        "created_at": _CREATED,
+        "created_at": CREATED,
         "model": body.get("model"),
         "status": status,
         "incomplete_details": {"reason": reason} if reason else None,
@@ -97,25 +97,10 @@ def responses(body: dict[str, Any], reply: Reply, prompt_tokens: int) -> dict[st
     }
 
 
-def embeddings(body: dict[str, Any]) -> dict[str, Any]:
-    """Vectors that are alike where texts share words."""
-    asked = body.get("input")
-    texts = [asked] if isinstance(asked, str) else list(asked or ())
-    data = []
-    for place, text in enumerate(texts):
-        vector: Any = _vector(str(text))
-        if body.get("encoding_format") == "base64":
-            vector = base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
-        data.append({"object": "embedding", "index": place, "embedding": vector})
-    used = sum(len(str(text)) for text in texts) // 4
-    usage = {"prompt_tokens": used, "total_tokens": used}
-    return {"object": "list", "data": data, "model": body.get("model"), "usage": usage}
-
-
 def models(names: tuple[str, ...]) -> dict[str, Any]:
     """The list of models."""
     data = [
-        {"id": name, "object": "model", "created": _CREATED, "owned_by": "fake"} for name in names
+        {"id": name, "object": "model", "created": CREATED, "owned_by": "fake"} for name in names
     ]
     return {"object": "list", "data": data}
 
@@ -127,18 +112,63 @@ def failure(status: int, message: str) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": None, "code": kind}}
 
 
-def _vector(text: str) -> list[float]:
-    vector = [1e-3] * DIMENSIONS
-    for word in text.lower().split():
-        digest = hashlib.blake2b(word.strip(".,;:!?\"'()").encode("utf-8", "replace")).digest()
-        vector[digest[0] % DIMENSIONS] += 1.0
-    length = math.sqrt(sum(value * value for value in vector))
-    return [value / length for value in vector]
-
-
 def _tokens(reply: Reply) -> int:
     return len(reply.text or reply.refusal) // 4
 
 
 def _id(kind: str, body: dict[str, Any]) -> str:
     return f"{kind}-{hashlib.blake2b(repr(body).encode('utf-8', 'replace')).hexdigest()[:20]}"
+
+
+# What was asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """One request.
+
+    Attributes:
+        method: such as ``POST``.
+        path: such as ``/v1/chat/completions``.
+        body: its JSON, or the fields of its form; ``{}`` when it had none.
+        key: what came after ``Bearer``, or ``""``.
+        fault: how it was answered.
+    """
+
+    method: str = "POST"
+    path: str
+    body: dict[str, Any]
+    key: str
+    fault: Fault
+
+    @property
+    def prompt(self) -> str:
+        """All text the model was given."""
+        messages = self.body.get("messages") or self.body.get("input") or ()
+        if isinstance(messages, str):
+            messages = [{"content": messages}]
+        texts = [self.body.get("instructions") or "", *(_text(each) for each in messages)]
+        return "\n".join(text for text in texts if text)
+
+
+def _text(message: Any) -> str:
+    content = message.get("content") if isinstance(message, dict) else message
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else ()
+    return "\n".join(str(part.get("text") or "") for part in parts if isinstance(part, dict))
+
+
+def uploaded(content_type: str, raw: bytes) -> dict[str, Any]:
+    """The fields of a form with files (RFC 7578), as texts."""
+    head = f"Content-Type: {content_type}\r\n\r\n".encode()
+    form = message_from_bytes(head + raw, policy=HTTP)
+    return {
+        str(part.get_param("name", header="Content-Disposition")): _content(part)
+        for part in form.iter_parts()
+    }
+
+
+def _content(part: Any) -> str:
+    raw: bytes = part.get_payload(decode=True)
+    return raw.decode("utf-8", "replace")

@@ -13,7 +13,6 @@ from typing import Any, Final, Literal
 from turnmill.testing import api_shapes as shapes
 from turnmill.testing.faults import STATUS, Fault
 from turnmill.testing.model import write
-from turnmill.testing.recording import Recorded
 
 BatchFault = Literal["ok", "failed", "expired", "cancelled", "no-output", "garbage"] | Fault
 """How one batch ends: with this status, without an output file, with an unreadable one, or with
@@ -21,7 +20,6 @@ each of its requests answered by this fault."""
 
 _ENDS: Final = ("failed", "expired", "cancelled")
 _CHARS_PER_TOKEN: Final = 4
-_CREATED: Final = 1_700_000_000
 
 
 @dataclass(slots=True)
@@ -43,7 +41,7 @@ class _Batch:
             "object": "batch",
             "endpoint": self.endpoint,
             "completion_window": "24h",
-            "created_at": _CREATED,
+            "created_at": shapes.CREATED,
             "input_file_id": self.input,
             "status": self.status,
             "output_file_id": self.output,
@@ -148,7 +146,7 @@ class Batches:
         return batch
 
 
-def answered(recorded: Recorded) -> dict[str, Any]:
+def answered(recorded: shapes.Recorded) -> dict[str, Any]:
     """The model's answer to a request, in the shape of its API."""
     reply = write(recorded.body, recorded.prompt, recorded.fault)
     used = len(recorded.prompt) // _CHARS_PER_TOKEN
@@ -160,7 +158,9 @@ def _line(request: dict[str, Any], fault: Any) -> dict[str, Any]:
     """One line of an output file."""
     status = STATUS.get(fault, 200)
     if status == 200:  # noqa: PLR2004
-        body = answered(Recorded(path=request["url"], body=request["body"], key="", fault=fault))
+        body = answered(
+            shapes.Recorded(path=request["url"], body=request["body"], key="", fault=fault)
+        )
     else:
         body = shapes.failure(status, "refused")
     response = {"status_code": status, "request_id": "req_fake", "body": body}
@@ -178,12 +178,5 @@ def _usage(lines: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def _file(name: str) -> dict[str, Any]:
-    return {
-        "id": name,
-        "object": "file",
-        "bytes": 0,
-        "created_at": _CREATED,
-        "filename": "turnmill.jsonl",
-        "purpose": "batch",
-        "status": "processed",
-    }
+    about = {"filename": "turnmill.jsonl", "purpose": "batch", "status": "processed"}
+    return {"id": name, "object": "file", "bytes": 0, "created_at": shapes.CREATED, **about}

@@ -9,7 +9,8 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,12 +19,31 @@ from typing import Any, Self
 from turnmill.testing import api_shapes as shapes
 from turnmill.testing.batch_api import Batches, BatchFault, answered
 from turnmill.testing.faults import STATUS, Fault, Faults
-from turnmill.testing.recording import Load, Recorded, uploaded
 
-_MODEL_PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/embeddings")
-_CHARS_PER_TOKEN = 4
+_MODEL_PATHS = ("/v1/chat/completions", "/v1/responses")
 _DRIP_S = 0.1
 _HUGE_PIECE = b"## Goal of a text that has no end. " * 2048
+
+
+class Load:
+    """Counts requests that are in flight."""
+
+    def __init__(self) -> None:
+        self.now: int = 0
+        self.peak: int = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """One request is in flight."""
+        with self._lock:
+            self.now += 1
+            self.peak = max(self.peak, self.now)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.now -= 1
 
 
 class FakeEndpoint:
@@ -63,7 +83,7 @@ class FakeEndpoint:
         self.retry_after_s = retry_after_s
         self.hang_s = hang_s
         self.batches: Batches = Batches(batch_s)
-        self.requests: list[Recorded] = []
+        self.requests: list[shapes.Recorded] = []
         self.load: Load = Load()
         self.closing: threading.Event = threading.Event()
         self._faults = Faults(script, faults, seed)
@@ -128,7 +148,7 @@ class FakeEndpoint:
             and body.get("model") not in self.models
         ):
             fault = "404"
-        recorded = Recorded(method=method, path=path, body=body, key=key, fault=fault)
+        recorded = shapes.Recorded(method=method, path=path, body=body, key=key, fault=fault)
         self.requests.append(recorded)
         status = STATUS.get(fault, 200)
         if status != 200:  # noqa: PLR2004
@@ -152,13 +172,11 @@ class _Outcome:
     body: bytes
 
 
-def _body(recorded: Recorded) -> bytes:
+def _body(recorded: shapes.Recorded) -> bytes:
     if recorded.fault == "malformed":
         return b'{"id": "chatcmpl-1", "choices": [{"message": {"content": "## Go'
     if recorded.fault == "not-openai":
         return b'{"detail": "a proxy has something to say"}'
-    if recorded.path == "/v1/embeddings":
-        return json.dumps(shapes.embeddings(recorded.body)).encode()
     return json.dumps(answered(recorded)).encode("utf-8", "replace")
 
 
@@ -208,7 +226,7 @@ class _Handler(BaseHTTPRequestHandler):
         kind = self.headers.get("Content-Type") or ""
         try:
             is_form = kind.startswith("multipart/")
-            body = uploaded(kind, raw) if is_form else json.loads(raw or b"{}")
+            body = shapes.uploaded(kind, raw) if is_form else json.loads(raw or b"{}")
         except ValueError:
             body = {}
         self._serve(body if isinstance(body, dict) else {})

@@ -44,16 +44,7 @@ another shape. The last nine are HTTP 200 with a text nobody should use;
 
 FAULTS: Final[tuple[Fault, ...]] = get_args(Fault)
 
-STATUS: Final[Mapping[str, int]] = {
-    "400": 400,
-    "401": 401,
-    "403": 403,
-    "404": 404,
-    "429": 429,
-    "429-retry-after": 429,
-    "500": 500,
-    "503": 503,
-}
+STATUS: Final[Mapping[str, int]] = {name: int(name[:3]) for name in FAULTS if name[:3].isdigit()}
 
 
 class Faults:

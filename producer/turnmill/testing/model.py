@@ -23,16 +23,7 @@ _REFUSAL: Final = "I'm sorry, but I can't help with that request."
 _FOREIGN: Final = "Пользователь обсуждал другой вопрос, и помощник ответил ему подробно."
 _ENGLISH: Final = "The person talked about another matter and the helper answered at some length."
 
-_SECTIONS: Final = (
-    "Goal",
-    "Constraints",
-    "Decisions and why",
-    "Artifacts and identifiers",
-    "State",
-    "Errors and fixes",
-    "Open questions",
-    "Where to look",
-)
+_SECTIONS: Final = ("Goal", "Constraints", "Artifacts and identifiers", "State", "Where to look")
 _PLAIN: Final = ""
 """The title of a text whose instructions name no sections."""
 
@@ -50,12 +41,6 @@ _NO_MESSAGES = (*_EARLIER, "facts kept", "conversation", "end")
 _SENTENCE = re.compile(r"[^.!?\n。！？]+(?:[.!?](?!\s|$)[^.!?\n。！？]*)*[.!?。！？]*")
 _IDENTIFIER = re.compile(r"[\d/@_]")
 """A word with one of these names something."""
-
-_WISH = re.compile(
-    r"\b(must|only|never|always|don't|do not|not|please|want|need|should)\b", re.IGNORECASE
-)
-_CHOICE = re.compile(r"\b(because|so|instead|decided|chose|will|therefore)\b", re.IGNORECASE)
-_TROUBLE = re.compile(r"\b(error|fail\w*|exception|cannot|refused|wrong|fixed?)\b", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -164,19 +149,19 @@ def _read(text: str) -> _Material:
     return material
 
 
+_KINDS: Final = {
+    "goal": "goal|task|request",
+    "constraints": "constraint|requirement|restriction",
+    "artifacts": "artifact|identif|fact|code|detail",
+    "state": "state|progress|changes|next|done",
+    "where": "where|look",
+}
+"""What a section is for, by words of its title; one of another kind says what was carried."""
+
+
 def _kind(title: str) -> str:
-    kinds = {
-        "goal": "goal|task|request",
-        "constraints": "constraint|requirement|restriction",
-        "decisions": "decision",
-        "artifacts": "artifact|identif|fact|code|detail",
-        "state": "state|progress|changes|next|done",
-        "errors": "error|finding|tests",
-        "questions": "question",
-        "where": "where|look",
-    }
-    lowered = title.lower()
-    return next((kind for kind, words in kinds.items() if re.search(words, lowered)), "")
+    found = (kind for kind, words in _KINDS.items() if re.search(words, title.lower()))
+    return next(found, "")
 
 
 def _lines(title: str, material: _Material, fresh: Mapping[str, Sequence[str]]) -> list[str]:
@@ -189,21 +174,14 @@ def _lines(title: str, material: _Material, fresh: Mapping[str, Sequence[str]]) 
 def _fresh(material: _Material) -> Mapping[str, Sequence[str]]:
     """What newer messages have for each kind of section."""
     user, assistant = material.sentences("user"), material.sentences("assistant")
-    everyone = material.sentences("user", "assistant", "tool")
+    stating = _stating(material.sentences("user", "assistant", "tool"))
     seqs = [seq for seq, _, _ in material.records if seq]
     return {
-        "everything": list(dict.fromkeys([*user[:1], *_stating(everyone), *assistant[-1:]])),
+        "everything": list(dict.fromkeys([*user[:1], *stating, *assistant[-1:]])),
         "goal": user[:1],
-        "constraints": [s for s in user if _WISH.search(s) and not s.endswith("?")],
-        "decisions": [s for s in assistant if _CHOICE.search(s) and not s.endswith("?")],
-        "artifacts": _stating(everyone),
-        "state": [
-            *(f"Done: {s}" for s in assistant if s.startswith("calls ")),
-            *(f"Doing: {s}" for s in assistant[-1:]),
-            *(f"To do: {s}" for s in user[-1:]),
-        ],
-        "errors": [s for s in everyone if _TROUBLE.search(s)],
-        "questions": [s for s in [*user, *assistant] if s.endswith(("?", "？"))][-2:],
+        "constraints": [said for said in user if not said.endswith("?")],
+        "artifacts": stating,
+        "state": [*(f"Doing: {s}" for s in assistant[-1:]), *(f"To do: {s}" for s in user[-1:])],
         "where": [f"#{min(seqs)}–#{max(seqs)}: all of it"] if seqs else [],
     }
 

@@ -9,7 +9,6 @@ import pytest
 pytest.importorskip("google.adk")
 
 from google.adk.agents.run_config import RunConfig
-from google.adk.events.event import Event
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions.base_session_service import GetSessionConfig
 
@@ -24,41 +23,12 @@ from tests.integrations.google_adk.clerk import (
     text,
 )
 from tests.integrations.google_adk.conftest import POLICY
-from tests.integrations.scripted import PROMPT, question
+from tests.integrations.scripted import question
 from tests.processes import wait_until
 from tests.specifications.agents import settled
 from turnmill import AsyncContextClient, ContextClient, StoreUnavailable
 from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.integrations.google_adk import TurnmillSessionService
-
-
-async def test_a_long_chat_with_tools_stays_within_its_limit_and_its_events_stay_whole(
-    agents: ContextClient, service: TurnmillSessionService, endpoint: ClerkEndpoint
-) -> None:
-    office = Office(clerk(endpoint), service)
-    seen: list[Event] = []
-
-    for number in range(1, 17):
-        seen += await office.ask(question(number))
-        if number % 4 == 0:
-            settled(agents, office.name)
-
-    info = agents.info(office.name)
-    assert info.version >= 2
-    assert office.plugin.counts.failed == 0
-    assert office.plugin.counts.curated > 12
-    assert len(endpoint.shown) == 32
-    assert_legal(endpoint.shown, info.limits.hard)
-    for at, messages in enumerate(endpoint.shown):
-        assert text(messages[0]).startswith(PROMPT)
-        assert sum(message["role"] == "system" for message in messages) == 1
-        assert any(question(at // 2 + 1) in text(message) for message in messages)
-    assert not any(question(1) == text(message) for message in endpoint.shown[-1])
-
-    events = await office.events()
-    assert len(events) == 16 * 4
-    assert [event for event in events if event.author != "user"] == seen
-    assert info.last_seq == 16 * 4
 
 
 async def test_a_filtered_read_deletes_nothing_and_the_context_stays_the_same(
@@ -104,18 +74,6 @@ async def test_two_processes_share_a_session_and_an_event_twice_is_one(
     assert one.plugin.counts.failed == other.plugin.counts.failed == 0
     assert len(await one.events()) == agents.info(one.name).last_seq == 32
     assert_legal(endpoint.shown, agents.info(one.name).limits.hard)
-
-
-async def test_a_streamed_answer_is_kept_once(
-    agents: ContextClient, service: TurnmillSessionService, endpoint: ClerkEndpoint
-) -> None:
-    office = Office(clerk(endpoint), service)
-
-    seen = await office.ask(question(1), RunConfig.model_validate({"streaming_mode": "sse"}))
-
-    assert any(event.partial for event in seen)
-    assert len(await office.events()) == agents.info(office.name).last_seq == 4
-    assert_legal(endpoint.shown, agents.info(office.name).limits.hard)
 
 
 @pytest.mark.parametrize("after", range(3))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +12,7 @@ from agents.mcp import MCPServerStdio
 
 from tests.integrations import harbour_server
 from tests.integrations.openai_agents.scripted import ScriptedResponses, call, message, reasoning
-from tests.processes import wait_until
-from turnmill import AsyncContextClient, ContextClient, Policy
+from turnmill import AsyncContextClient, Policy
 from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.estimate import Counter
 from turnmill.dialects.convert import in_chat
@@ -45,18 +43,6 @@ def clerk(model: OpenAIResponsesModel, **more: Any) -> Agent[Any]:
     return Agent(name="Clerk", model=model, tools=[look, pay], **more)
 
 
-def compacted(store: EmbeddedRedis, client: AsyncContextClient) -> int:
-    """Wait until workers have nothing left to do; the number of commits."""
-    with ContextClient(store.url, namespace=client.namespace) as plain:
-
-        def is_settled() -> bool:
-            info = plain.info("s")
-            return info.counted_seq == info.last_seq and info.due_in_s is None
-
-        wait_until(is_settled)
-        return plain.info("s").version
-
-
 def check(inputs: list[list[Json]], counter: Counter, most: int = SMALL.max_tokens) -> None:
     """Every request is one that the API takes, and fits."""
     for items in inputs:
@@ -67,42 +53,6 @@ def check(inputs: list[list[Json]], counter: Counter, most: int = SMALL.max_toke
 @pytest.fixture
 def counter() -> Counter:
     return counter_for("o200k_base")
-
-
-@pytest.mark.parametrize("is_streamed", [False, True], ids=["run", "run_streamed"])
-async def test_every_request_is_legal_and_fits_through_several_compactions(
-    endpoint: ScriptedResponses,
-    model: OpenAIResponsesModel,
-    client: AsyncContextClient,
-    store: EmbeddedRedis,
-    counter: Counter,
-    is_streamed: bool,  # noqa: FBT001
-) -> None:
-    # Without the filter, a run adds its own steps to the context that it began with.
-    policy = SMALL.model_copy(update={"reserved_tokens": 200})
-    session = TurnmillSession("s", client=client, policy=policy)
-    agent = clerk(model)
-    for at in range(24):
-        endpoint.outputs += [
-            [reasoning(at), call("look", at, part=at)],
-            [reasoning(100 + at), message(f"Part {at} is fine.", at)],
-        ]
-        if is_streamed:
-            streamed = Runner.run_streamed(agent, f"Check part {at}.", session=session)
-            kinds = [event.type async for event in streamed.stream_events()]
-            assert "run_item_stream_event" in kinds
-        else:
-            await Runner.run(agent, f"Check part {at}.", session=session)
-        if at % 8 == 7:
-            compacted(store, client)
-
-    assert compacted(store, client) >= 2
-    assert len(endpoint.requests) == 48
-    check(endpoint.inputs, counter)
-    shown: list[Any] = await session.get_items()
-    assert len(shown) < 24 * 6 / 2
-    assert shown[-1]["content"][0]["text"] == "Part 23 is fine."
-    assert session.counts.pushed == 24 * 3
 
 
 async def test_a_single_long_run_stays_within_the_limit(
@@ -204,35 +154,6 @@ async def test_an_interrupted_run_goes_on_in_another_process(
     outputs = [i["output"] for i in endpoint.inputs[-1] if i.get("type") == "function_call_output"]
     assert outputs[1] == "Paid 17."
     assert len(outputs) == 2
-
-
-async def test_a_run_goes_on_while_redis_is_away_and_pushes_later(
-    endpoint: ScriptedResponses, model: OpenAIResponsesModel, tmp_path: Path, namespace: str
-) -> None:
-    agent = clerk(model)
-    endpoint.outputs += [[message(f"Answer {at}.", at)] for at in range(3)]
-    server = EmbeddedRedis(tmp_path, durable=True).start()
-    try:
-        async with AsyncContextClient(server.url, namespace=namespace, timeout_s=0.5) as client:
-            session = TurnmillSession("s", client=client)
-            await Runner.run(agent, "Question 0", session=session)
-            server.stop()
-            away = await Runner.run(agent, "Question 1", session=session)
-            assert away.final_output == "Answer 1."
-            assert session.counts.failed > 0
-            assert session.counts.waiting == 2
-            server.start()
-            await Runner.run(agent, "Question 2", session=session)
-            assert session.counts.waiting == 0
-
-            found: list[Any] = await TurnmillSession("s", client=client).get_items()
-    finally:
-        server.stop()
-
-    questions = [item["content"] for item in found if item.get("role") == "user"]
-    assert questions == ["Question 0", "Question 1", "Question 2"]
-    assert len(found) == 6
-    assert [len(items) for items in endpoint.inputs] == [1, 3, 5]
 
 
 async def test_tools_of_mcp_servers_count(

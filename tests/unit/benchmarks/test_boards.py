@@ -8,18 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compaction_kit import build_random_session, run_conformance
 
-from benchmarks.boards.beam import Lines, answers, beam_board, beam_chats, superseded
-from benchmarks.boards.compint import compint_board, constraints, planted
-from benchmarks.boards.kit import Pipeline
+from benchmarks.boards.beam import beam_board, beam_chats
+from benchmarks.boards.compint import compint_board, constraints
 from benchmarks.boards.planted_facts import KINDS, PLANTED, plant, probe
 from benchmarks.boards.squeezed import SqueezedSession
-from benchmarks.boards.task import edited, task_board
+from benchmarks.boards.task import task_board
 from benchmarks.boards.telephone import telephone_board
 from benchmarks.survival import (
     METHODS,
-    VALUES,
     OverBudget,
     chat_means,
     data_set,
@@ -27,12 +24,10 @@ from benchmarks.survival import (
     method,
     portions,
     score_question,
-    score_tools,
     survival,
-    tools_means,
 )
 from turnmill.contract.policy import Policy
-from turnmill_cli.evaluate.measuring import DataSet, MeteredSummarizer
+from turnmill_cli.evaluate.measuring import MeteredSummarizer
 from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.tokens import CountedOnce, counter_for
 
@@ -86,19 +81,6 @@ def test_evidence_counts_only_where_it_was_said() -> None:
     assert found == {"ECR": 3 / 5, "EV": 0.0, "AER": 0.0, "any": 1.0}
 
 
-def test_a_value_alone_on_its_line_is_present_but_not_associated() -> None:
-    head = [
-        (1, {"role": "user", "content": "Return order #W1234567 of the blue shirt please"}),
-        (2, {"role": "user", "content": "It cost $46.66 in the sale"}),
-    ]
-    summary, means = "1 user: Return order #W1234567 blue shirt\n2 user: 46.66", tools_means()
-
-    score_tools({"#w1234567", "46.66"}, head, summary, VALUES["tau"], means)
-
-    found = {name: mean.value for name, mean in means.items()}
-    assert found == {"FUR": 1.0, "all": 1.0, "AFUR": 0.5}
-
-
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("ledger", [0.0, 0.2])
 def test_no_method_exceeds_its_budget(name: str, ledger: float) -> None:
@@ -132,16 +114,6 @@ def test_a_squeezed_session_keeps_to_tokens_and_characters_and_leaves_no_turn_as
     assert len(session.text()) <= 600
 
 
-def test_a_later_round_of_the_kit_compacts_the_same_session_again() -> None:
-    session, canaries = build_random_session(1)
-    pipeline = Pipeline(metered())
-
-    ran = run_conformance(session, pipeline, rounds=3, canaries=canaries, budget_fraction=0.3)
-
-    assert all(found.within_budget for found in ran.rounds)
-    assert pipeline.compactions == 3
-
-
 # --- boards ---------------------------------------------------------------------------------------
 
 
@@ -154,30 +126,6 @@ def test_planted_rules_are_looked_for_word_for_word(tmp_path: Path, talks: Path)
     rows = {row[0]: row[1:] for row in board.rows}
     assert rows["rolling"] == ("1.0", "1.0", "1.0")
     assert rows["window"][0] == ".00"
-
-
-def test_a_rule_is_not_planted_between_a_call_and_its_result() -> None:
-    messages = [{"role": "user"}, {"role": "assistant"}, {"role": "tool"}, {"role": "tool"}]
-
-    found = planted(messages, RULE, 0.75)
-
-    assert [message["role"] for message in found] == ["user", "user", "assistant", "tool", "tool"]
-
-
-@pytest.mark.parametrize(
-    ("message", "paths"),
-    [
-        (call("str_replace_editor", command="str_replace", path="/a/b.py"), ["/a/b.py"]),
-        (call("str_replace_editor", command="view", path="/a/b.py"), []),
-        (call("write_file", file_path="notes.md"), ["notes.md"]),
-        (call("bash", command="sed -i 's/a/b/' src/x.py && echo > y.txt"), ["src/x.py", "y.txt"]),
-        (call("bash", command="python x.py 2>&1"), []),
-    ],
-)
-def test_edited_files_are_those_that_a_call_writes(
-    message: dict[str, Any], paths: list[str]
-) -> None:
-    assert list(edited([message])) == paths
 
 
 def test_the_board_of_tasks_counts_the_requests_words_and_writes_contexts(
@@ -239,34 +187,6 @@ def beam(tmp_path: Path) -> Path:
     return tmp_path / "BEAM"
 
 
-def test_an_answer_of_beam_is_wanted_by_the_digits_that_its_evidence_states(beam: Path) -> None:
-    (chat,) = beam_chats(beam)
-    fact, update = chat.questions
-
-    assert chat.rules == (SAID[0],)
-    assert [chat.said(seq) for seq in update.earlier + update.evidence] == SAID[1:3]
-    assert answers(chat, fact) == [frozenset({"29"})]
-    assert answers(chat, update) == [frozenset({"250"})]
-    assert superseded(chat, update) == {"400"}
-
-
-@pytest.mark.parametrize(
-    ("line", "states"),
-    [
-        ("dashboard API answers in 400ms on average", True),
-        ("dashboard API answers in 400ms on average (until turn 5)", False),
-        ("dashboard API: average 250ms, 400ms once", False),
-        ("The printer needs 400ms", False),
-    ],
-)
-def test_an_old_value_counts_where_its_subject_stands_and_nothing_says_that_it_is_past(
-    beam: Path, line: str, *, states: bool
-) -> None:
-    (chat,) = beam_chats(beam)
-
-    assert Lines([line]).state_superseded(chat.questions[1], frozenset({"400"})) is states
-
-
 def test_the_board_of_beam_shows_the_pipeline_beside_baselines(beam: Path, tmp_path: Path) -> None:
     board = beam_board(beam_chats(beam), Policy(max_tokens=1024), metered(), tmp_path)
 
@@ -291,24 +211,6 @@ def test_every_planted_fact_is_unique_and_none_tears_a_call_from_its_result(kind
         (before[1].get("tool_calls") is not None) == (after[1]["role"] == "tool")
         for before, after in pairwise(said)
     )
-
-
-def test_a_window_keeps_the_newest_planted_facts_only() -> None:
-    shorten = method("window", metered())
-
-    found = probe(list(enumerate(TURNS * 5)), shorten, 0.3, COUNTER.count, kinds=["id"])
-
-    assert found.by_compactions[1].value == 1.0
-    assert found.by_compactions[10].value == 0.0
-
-
-def test_a_data_set_knows_by_its_name_which_values_are_needed(tmp_path: Path) -> None:
-    (tmp_path / "tau.jsonl").write_text(json.dumps({"messages": TURNS}))
-
-    found = data_set(tmp_path / "tau.jsonl")
-
-    assert isinstance(found, DataSet)
-    assert found.find is VALUES["tau"]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from turnmill_worker.errors import (
 from turnmill_worker.ports.protocols import AwaitedSummary
 from turnmill_worker.summarizers.openai.endpoint import Answer
 from turnmill_worker.summarizers.openai.prices import load_prices
-from turnmill_worker.summarizers.openai.summarizer import BatchedAnswer, OpenAiBatches
+from turnmill_worker.summarizers.openai.summarizer import OpenAiBatches
 
 # Batches: what is handed in, how the answer is known again, and what is left behind.
 
@@ -75,19 +75,6 @@ def test_an_answer_that_may_not_be_committed_is_followed_by_one_other_prompt(
     assert len(live) == 1
     assert "demands the user never made" in live[0].prompt
     assert "collector" not in summary.text
-
-
-def test_an_answer_that_repeats_its_own_marks_is_not_committed(endpoint: FakeEndpoint) -> None:
-    asked = batches(endpoint)
-    awaited = submitted(asked)
-    found = asked.poll(awaited)
-    assert found is not None
-    leaking = replace(found._answer, text=f"{found._answer.text}\n- {awaited.nonce}")
-
-    text = BatchedAnswer(asked._setup, awaited, leaking).summarize(request(), COUNTER).text
-
-    assert endpoint.requests[-1].path == "/v1/chat/completions"
-    assert awaited.nonce not in text
 
 
 @pytest.mark.parametrize(
