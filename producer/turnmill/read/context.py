@@ -44,6 +44,7 @@ class Context:
         cached_head: how many messages in chat's shape stand before the turns, where the policy
             wants cache marks; else None.
         chat: the messages in chat's shape where ``messages`` have another; else None.
+        prefix: names what stands before the turns; thoughts are shown only where it is the same.
     """
 
     messages: list[JsonMessage] = field(repr=False)
@@ -60,6 +61,7 @@ class Context:
     dialect: str = "chat"
     cached_head: int | None = None
     chat: list[JsonMessage] | None = field(default=None, repr=False)
+    prefix: str = field(default="", repr=False)
 
     def messages_for(self, dialect: str) -> list[JsonMessage]:
         """The messages in another dialect; ``left_out_for`` tells what cannot be said in it.
