@@ -67,6 +67,10 @@ class _Chance:
         """A name that nothing else has."""
         return f"{prefix}{next(self._numbers)}"
 
+    def call_id(self, prefix: str) -> str:
+        """An id of a call: now and then one that others have, or that few providers take."""
+        return f"{prefix}{self.random.choice(' 1')}" if self.maybe(0.1) else self.new(prefix)
+
     def maybe(self, share: float) -> bool:
         return self.random.random() < share
 
@@ -212,7 +216,7 @@ class _Responses(_Chance):
         if self.maybe(0.4):
             items += [self.message(), *self.reasoning()]
         for _ in self.calls():
-            call, answer = self._call(self.new("call_"))
+            call, answer = self._call(self.call_id("call_"))
             items.append(call)
             answers.append(answer)
         return items, answers
@@ -245,7 +249,7 @@ def chat(seed: int) -> Agent:
     while True:
         yield [{"role": "user", "content": draw.words(80)}]
         for _ in range(draw.random.randint(0, 6)):
-            calls = [_chat_call(draw.new("call_"), draw.called()) for _ in draw.calls()]
+            calls = [_chat_call(draw.call_id("call_"), draw.called()) for _ in draw.calls()]
             content = draw.words(20) if draw.maybe(0.4) else None
             yield [{"role": "assistant", "content": content, "tool_calls": calls}]
             if draw.maybe(0.04):

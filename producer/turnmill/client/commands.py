@@ -142,8 +142,7 @@ class Commands:
     ) -> PushCall:
         """Append a turn; one without an id gets a new one, so that a retry cannot double it.
 
-        What counts it exactly gives its bound, else that is fitted; ``under`` names the prefix of
-        what its agent last read.
+        What counts it exactly gives its bound. ``under`` names the prefix its agent last read.
         """
         name, keys = self._keys(session)
         dialect, in_chat = turn_in_chat(turn)
@@ -155,8 +154,7 @@ class Commands:
             )
         messages, fields = encode_turn(value, max_bytes=self.max_turn_bytes, under=under)
         chosen = value.turn_id or new_id()
-        script = load_script(LUA, "push")
-        words = script.call(
+        words = load_script(LUA, "push").call(
             keys,
             [word for p in images for word in (p.ref.sha256, p.ref.media_type)],
             session=name,
@@ -170,7 +168,7 @@ class Commands:
             dialect=dialect or "",
             **telling(told),
         )
-        return PushCall(Call(script, words), name, chosen, images)
+        return PushCall(Call(load_script(LUA, "push"), words), name, chosen, images)
 
     def push_many(
         self,

@@ -34,7 +34,8 @@ class Context:
         watermark: highest seq the summary covers.
         last_seq: the newest turn in it.
         tokens: of the messages in chat's shape, and of the session's tools; exact when ``exact``,
-            else an upper bound. In the provider's tokens, where the agent told of usage.
+            else an upper bound. In the provider's tokens, where the agent told of usage. Thinking
+            that is left out is counted all the same.
         exact: a worker has counted every turn in it.
         projection: what this read left out to stay under the hard limit, or None.
         summary: what stands for the turns up to the watermark, or ``""``.
