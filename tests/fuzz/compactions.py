@@ -101,6 +101,7 @@ def anthropic(seed: int) -> Agent:
             said, results = draw.step()
             yield [said]
             if draw.maybe(0.04):
+                yield [{"role": "user", "content": draw.asked()}]
                 break  # the user says something else instead of the result
             if results:
                 yield [{"role": "user", "content": results}]
@@ -373,7 +374,8 @@ class Bound:
 
     def answer(self, asked: Context, turn: Sequence[Json]) -> None:
         """Note that the model answered with this turn."""
-        self._before |= _before_thoughts(asked, [*asked.messages, *turn])
+        messages = asked.messages_for("anthropic")
+        self._before |= _before_thoughts(asked, [*messages, *turn])
 
     def misplaced(self, context: Context) -> Iterator[str]:
         """Which thoughts stand behind something else."""
