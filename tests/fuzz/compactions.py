@@ -489,7 +489,7 @@ class Player:
             turn = next(agent)
             sealed.add(turn)
             if any("thinking" in json.dumps(message) for message in turn) and at:
-                bound.answer(self._client.read("s"), turn)
+                bound.answer(self._asked(), turn)
                 if random.random() < 0.2:  # while the model thinks
                     self._work()
             self._push({"messages": turn, "pinned": random.random() < 0.01})
@@ -521,6 +521,15 @@ class Player:
             yield "another prompt"
         elif chance < 0.6:
             yield "pushed"
+
+    def _asked(self) -> Context:
+        """What a model is asked: not while a call waits, as it may after going back."""
+        context, tracker = self._client.read("s"), CallTracker()
+        tracker.follow(context.messages_for("chat"))
+        if not tracker.open:
+            return context
+        self._push({"role": "user", "content": "Go on."})
+        return self._client.read("s")
 
     def _work(self) -> str:
         ref = self._worker.ref("s")
