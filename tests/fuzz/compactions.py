@@ -1,13 +1,15 @@
 """``python -m tests.fuzz.compactions``: compact sessions of every dialect, and check every context.
 
 Each context must be valid for the provider of each dialect, within its limit, and have each
-thought, each encrypted item, byte for byte as it was pushed or not at all. A fault says the seed it
-was found with: ``--seed N --compactions 1`` plays that session again.
+thought, each encrypted item, byte for byte as it was pushed or not at all; thoughts of Anthropic's
+models only behind exactly what they were thought behind, for their API binds them to that. A fault
+says the seed it was found with: ``--seed N --compactions 1`` plays that session again.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 import tempfile
@@ -65,6 +67,10 @@ class _Chance:
         """A name that nothing else has."""
         return f"{prefix}{next(self._numbers)}"
 
+    def call_id(self, prefix: str) -> str:
+        """An id of a call: now and then one that others have, or that few providers take."""
+        return f"{prefix}{self.random.choice(' 1')}" if self.maybe(0.1) else self.new(prefix)
+
     def maybe(self, share: float) -> bool:
         return self.random.random() < share
 
@@ -95,6 +101,7 @@ def anthropic(seed: int) -> Agent:
             said, results = draw.step()
             yield [said]
             if draw.maybe(0.04):
+                yield [{"role": "user", "content": draw.asked()}]
                 break  # the user says something else instead of the result
             if results:
                 yield [{"role": "user", "content": results}]
@@ -210,7 +217,7 @@ class _Responses(_Chance):
         if self.maybe(0.4):
             items += [self.message(), *self.reasoning()]
         for _ in self.calls():
-            call, answer = self._call(self.new("call_"))
+            call, answer = self._call(self.call_id("call_"))
             items.append(call)
             answers.append(answer)
         return items, answers
@@ -243,7 +250,7 @@ def chat(seed: int) -> Agent:
     while True:
         yield [{"role": "user", "content": draw.words(80)}]
         for _ in range(draw.random.randint(0, 6)):
-            calls = [_chat_call(draw.new("call_"), draw.called()) for _ in draw.calls()]
+            calls = [_chat_call(draw.call_id("call_"), draw.called()) for _ in draw.calls()]
             content = draw.words(20) if draw.maybe(0.4) else None
             yield [{"role": "assistant", "content": content, "tool_calls": calls}]
             if draw.maybe(0.04):
@@ -359,6 +366,43 @@ class Sealed:
                 yield "an item has its id, and not the reasoning that led to it"
 
 
+class Bound:
+    """What stood before each thought when it was thought, as a signature binds it."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, str] = {}
+
+    def answer(self, asked: Context, turn: Sequence[Json]) -> None:
+        """Note that the model answered with this turn."""
+        messages = asked.messages_for("anthropic")
+        self._before |= _before_thoughts(asked, [*messages, *turn])
+
+    def misplaced(self, context: Context) -> Iterator[str]:
+        """Which thoughts stand behind something else."""
+        for thought, before in _before_thoughts(context, context.messages).items():
+            if self._before.get(thought) != before:
+                yield "a thought is bound to a different conversation"
+
+
+def _before_thoughts(context: Context, messages: Sequence[Json]) -> dict[str, str]:
+    """A digest of system prompt, messages and blocks before each thought; cache marks do not bind.
+
+    Of the same thought again the last.
+    """
+    found: dict[str, str] = {}
+    before = hashlib.sha256(context.system_prompt.encode())
+    for message in messages:
+        before.update(str(message.get("role")).encode())
+        said = message.get("content")
+        blocks = said if isinstance(said, list) else [{"type": "text", "text": said}]
+        for block in blocks:
+            if "thinking" in str(block.get("type")):
+                found[json.dumps(block)] = before.hexdigest()
+            bare = {name: value for name, value in block.items() if name != "cache_control"}
+            before.update(json.dumps(bare).encode())
+    return found
+
+
 def _runs(messages: Sequence[Json]) -> Iterator[list[Json]]:
     """The thoughts of each message; items that nobody may change, each alone."""
     for message in messages:
@@ -440,13 +484,18 @@ class Player:
         random = Random(seed)
         policy = any_policy(random, dialect)
         self._begin(policy)
-        sealed, agent = Sealed(), AGENTS[dialect](seed)
+        sealed, bound, agent = Sealed(), Bound(), AGENTS[dialect](seed)
         for at in range(turns):
             turn = next(agent)
             sealed.add(turn)
+            if any("thinking" in json.dumps(message) for message in turn) and at:
+                bound.answer(self._asked(), turn)
+                if random.random() < 0.2:  # while the model thinks
+                    self._work()
             self._push({"messages": turn, "pinned": random.random() < 0.01})
             for what in self._happens(random):
-                self._look(f"{dialect}, seed {seed}, turn {at}, {what}", policy, sealed)
+                where = f"{dialect}, seed {seed}, turn {at}, {what}"
+                self._look(where, policy, sealed, bound)
 
     def _begin(self, policy: Policy) -> None:
         self._redis.flushdb()
@@ -467,8 +516,20 @@ class Player:
             yield self._goes_back(random)
         elif chance < 0.35:
             yield self._forced()
+        elif chance < 0.36:
+            self._client.open("s", system_prompt=f"You are terse. It is day {random.random()}.")
+            yield "another prompt"
         elif chance < 0.6:
             yield "pushed"
+
+    def _asked(self) -> Context:
+        """What a model is asked: not while a call waits, as it may after going back."""
+        context, tracker = self._client.read("s"), CallTracker()
+        tracker.follow(context.messages_for("chat"))
+        if not tracker.open:
+            return context
+        self._push({"role": "user", "content": "Go on."})
+        return self._client.read("s")
 
     def _work(self) -> str:
         ref = self._worker.ref("s")
@@ -495,9 +556,11 @@ class Player:
         self.tally.compactions["forced"] += bool(done.turns_summarized)
         return "forced"
 
-    def _look(self, where: str, policy: Policy, sealed: Sealed) -> None:
+    def _look(self, where: str, policy: Policy, sealed: Sealed, bound: Bound) -> None:
         context = self._client.read("s")
         found = [*invalid(context), *over(context, policy.hard_limit), *sealed.broken(context)]
+        if context.dialect == "anthropic":
+            found += bound.misplaced(context)
         self.tally.thoughts += sealed.shown
         self.tally.contexts += 1
         self.tally.projected += context.projection is not None

@@ -87,6 +87,20 @@ RESULT = {"role": "tool", "tool_call_id": "c", "content": "4"}
 USER = {"role": "user", "content": "Go on."}
 USE = {"type": "tool_use", "id": "c", "name": "f", "input": {}}
 USED = {"type": "tool_result", "tool_use_id": "c", "content": "4"}
+TWICE = {**CALLING, "tool_calls": [ASKED, ASKED]}
+
+
+def called(call_id: str, value: object = None) -> list[dict[str, Any]]:
+    use = {**USE, "id": call_id, "input": {} if value is None else value}
+    used = {**USED, "tool_use_id": call_id}
+    return [
+        USER,
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [used]},
+    ]
+
+
+USES = called("c")[1:]
 CALL_ITEM = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
 OUTPUT_ITEM = {"type": "function_call_output", "call_id": "c", "output": "4"}
 
@@ -98,6 +112,14 @@ OUTPUT_ITEM = {"type": "function_call_output", "call_id": "c", "output": "4"}
         pytest.param("chat", [USER, CALLING, USER], id="chat-call-without-result"),
         pytest.param("chat", [USER, CALLING, USER, RESULT], id="chat-words-between"),
         pytest.param("chat", [USER, CALLING, RESULT, RESULT], id="chat-result-twice"),
+        pytest.param("chat", [USER, TWICE, RESULT, RESULT], id="chat-two-calls-with-one-id"),
+        pytest.param("anthropic", [USER, *USES, *USES], id="anthropic-id-again"),
+        pytest.param("anthropic", called("a b"), id="anthropic-id-of-other-letters"),
+        pytest.param("anthropic", called("c" * 65), id="anthropic-id-too-long"),
+        pytest.param("anthropic", called("c", "now"), id="anthropic-input-no-object"),
+        pytest.param(
+            "responses", [CALL_ITEM, OUTPUT_ITEM, CALL_ITEM, OUTPUT_ITEM], id="responses-id-again"
+        ),
         pytest.param(
             "anthropic", [{"role": "assistant", "content": "Hi."}], id="anthropic-assistant-first"
         ),

@@ -137,11 +137,12 @@ class Commands:
         *,
         told: Told | None = None,
         exact: Exact | None = None,
+        under: str = "",
         new_id: Callable[[], str],
     ) -> PushCall:
         """Append a turn; one without an id gets a new one, so that a retry cannot double it.
 
-        What counts it exactly gives its bound, else that is fitted.
+        What counts it exactly gives its bound. ``under`` names the prefix its agent last read.
         """
         name, keys = self._keys(session)
         dialect, in_chat = turn_in_chat(turn)
@@ -151,10 +152,9 @@ class Commands:
             raise TurnTooLarge(
                 f"turn: {size} bytes of images; at most {self.max_image_bytes} are allowed"
             )
-        messages, fields = encode_turn(value, max_bytes=self.max_turn_bytes)
+        messages, fields = encode_turn(value, max_bytes=self.max_turn_bytes, under=under)
         chosen = value.turn_id or new_id()
-        script = load_script(LUA, "push")
-        words = script.call(
+        words = load_script(LUA, "push").call(
             keys,
             [word for p in images for word in (p.ref.sha256, p.ref.media_type)],
             session=name,
@@ -168,17 +168,21 @@ class Commands:
             dialect=dialect or "",
             **telling(told),
         )
-        return PushCall(Call(script, words), name, chosen, images)
+        return PushCall(Call(load_script(LUA, "push"), words), name, chosen, images)
 
     def push_many(
-        self, turns: Iterable[tuple[str, TurnLike, Exact | None]], *, new_id: Callable[[], str]
+        self,
+        turns: Iterable[tuple[str, TurnLike, Exact | None]],
+        *,
+        under: Callable[[str], str],
+        new_id: Callable[[], str],
     ) -> list[PushCall]:
         """One push per (session, turn, its count); all are checked before any is sent."""
         calls = []
         known: dict[str, StoredImage] = {}  # an image in many turns is in memory once
         for at, (session, turn, exact) in enumerate(turns):
             try:
-                push = self.push(session, turn, exact=exact, new_id=new_id)
+                push = self.push(session, turn, exact=exact, under=under(session), new_id=new_id)
             except InvalidInput as error:
                 raise type(error)(f"turns[{at}]: {error}") from None
             images = tuple(known.setdefault(each.key, each) for each in push.images)

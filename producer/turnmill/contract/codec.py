@@ -32,7 +32,10 @@ def decode_json(body: bytes) -> Any:
     try:
         return from_json(body)
     except ValueError:
-        return json.loads(body)  # slower, and takes lone surrogates
+        try:
+            return json.loads(body)  # slower, and takes lone surrogates
+        except RecursionError:
+            raise ValueError("nested too deep") from None
 
 
 def is_deep(value: Any) -> bool:

@@ -164,18 +164,27 @@ def _field(usage: object, name: str) -> Any:
 
 
 class LastReads:
-    """Version and newest seq of the last context, by session."""
+    """Version, newest seq and prefix of the last context, by session."""
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[int, int]] = {}
+        self._prefix: dict[str, str] = {}
 
-    def note(self, session: str, version: int, seq: int, *, is_whole: bool) -> None:
+    def note(self, session: str, version: int, seq: int, *, is_whole: bool, prefix: str) -> None:
         """Remember it; of a projected one nobody knows what it was counted as."""
+        self._prefix.pop(session, None)
+        self._prefix[session] = prefix
+        if len(self._prefix) > MOST_READS:
+            self._prefix.pop(next(iter(self._prefix)), None)
         self._last.pop(session, None)
         if is_whole:
             self._last[session] = (version, seq)
             if len(self._last) > MOST_READS:
                 self._last.pop(next(iter(self._last)), None)
+
+    def prefix(self, session: str) -> str:
+        """What an answer that is pushed now was most likely written under."""
+        return self._prefix.get(session, "")
 
     def told(self, session: str, usage: object) -> Told | None:
         """What ``usage`` tells of the session's last read here; None where there is none.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from turnmill.contract.call_ids import answered, told_apart
 from turnmill.contract.context import JsonMessage
 
 NO_RESULT = "[no result was recorded for this call]"
@@ -29,16 +30,23 @@ class CallTracker:
 
     def feed(self, message: JsonMessage) -> tuple[list[str], bool]:
         """Take the next message; returns the calls it leaves dead, and whether it is an orphan."""
+        dead, orphan, _ = self._take(message)
+        return dead, orphan
+
+    def _take(self, message: JsonMessage) -> tuple[list[str], bool, JsonMessage]:
+        """The same, and the message with the ids that its calls, or the call it answers, have."""
         if message["role"] == "tool":
             call_id = message.get("tool_call_id", "")
-            if call_id in self.open:
-                self.open.remove(call_id)
-                return [], False
+            at = answered(call_id, self.open)
+            if at is not None:
+                own = self.open.pop(at)
+                return [], False, message if own == call_id else {**message, "tool_call_id": own}
             # The call it is given ends a batch like any other message.
             dead, self.open = self.open, []
-            return dead, True
-        dead, self.open = self.open, [call["id"] for call in message.get("tool_calls") or ()]
-        return dead, False
+            return dead, True, message
+        dead, shown = self.open, told_apart(message)
+        self.open = [call["id"] for call in shown.get("tool_calls") or ()]
+        return dead, False, shown
 
     def follow(self, messages: Sequence[JsonMessage]) -> None:
         """Take messages that are legal already, or only looked at."""
@@ -49,19 +57,20 @@ class CallTracker:
         """The next turn's messages, made legal: the same object when they were.
 
         Dead calls are answered by a stub before whatever follows them, orphan results get a call
-        right before them. Later messages never change what was repaired before.
+        right before them, and calls of one message with one id are told apart. Later messages
+        never change what was repaired before.
         """
         if not self.open and all(map(_is_plain, messages)):
             return messages
         legal: list[JsonMessage] = []
         changed = False
         for message in messages:
-            dead, orphan = self.feed(message)
-            changed = changed or orphan or bool(dead)
+            dead, orphan, shown = self._take(message)
+            changed = changed or orphan or bool(dead) or shown is not message
             legal.extend(
                 {"role": "tool", "tool_call_id": call_id, "content": NO_RESULT} for call_id in dead
             )
-            legal += _called(message) if orphan else (message,)
+            legal += _called(shown) if orphan else (shown,)
         return legal if changed else messages
 
 
@@ -99,6 +108,8 @@ def violations(messages: Sequence[JsonMessage]) -> list[str]:
             found.append(f"messages[{at}]: {len(dead)} calls before it have no result")
         if orphan:
             found.append(f"messages[{at}]: a result without its call")
+        if told_apart(message) is not message:
+            found.append(f"messages[{at}]: calls with one id")
         if message.get("content") is None and not message.get("tool_calls") and role != "assistant":
             found.append(f"messages[{at}]: no content")
     return found

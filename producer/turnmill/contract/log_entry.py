@@ -97,6 +97,13 @@ class LogEntry(NamedTuple):
         return found
 
     @property
+    def under(self) -> str:
+        """Which prefix its agent had read when it pushed thoughts; ``""`` where nobody knows."""
+        if b'"under":' not in self.fields:
+            return ""
+        return str(decode_json(self.fields).get("under") or "")
+
+    @property
     def mark(self) -> Mark:
         """What the turn's metadata say about rules."""
         return mark_of(self.fields)

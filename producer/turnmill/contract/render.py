@@ -8,10 +8,12 @@ from typing import Any, Final, TypeVar
 
 from turnmill.contract.context import JsonMessage, OpenRequest, Receipt, StoredContext, SummaryEvent
 from turnmill.contract.estimate import CountMessages
+from turnmill.contract.legality import repair
 from turnmill.contract.log_entry import TailTurn
 from turnmill.contract.marks import MEMORIES, is_memories, noted, quoted, quoted_entry
 from turnmill.contract.results import GroundedMemory
 from turnmill.contract.rules import Rule
+from turnmill.contract.thoughts import without_thoughts
 
 RULES: Final = "[Rules the user laid down, word for word]"
 REQUEST: Final = "[What the user asked for, word for word]"
@@ -52,9 +54,8 @@ def render_head(stored: StoredContext, system: str = "") -> list[JsonMessage]:
         messages.append(requests_message(stored.requests))
     # A summary quotes users and tools: it must never carry the weight of a system message.
     messages += [{"role": "user", "content": text} for text in _head_texts(stored)]
-    for pin in stored.pins:
-        messages += pin.messages
-    return messages
+    pinned = [message for pin in stored.pins for message in pin.messages]
+    return [*messages, *without_thoughts(repair(pinned))]
 
 
 def rules_message(rules: Iterable[Rule]) -> JsonMessage:

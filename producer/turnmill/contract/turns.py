@@ -261,8 +261,12 @@ def _coerce(value: object) -> Turn:
             )
 
 
-def encode_turn(turn: Turn, *, max_bytes: int = DEFAULT_MAX_TURN_BYTES) -> tuple[bytes, bytes]:
+def encode_turn(
+    turn: Turn, *, max_bytes: int = DEFAULT_MAX_TURN_BYTES, under: str = ""
+) -> tuple[bytes, bytes]:
     """The turn as stored: its messages as a JSON array, and its other fields as JSON or ``b""``.
+
+    Thoughts carry along ``under`` which prefix they were thought.
 
     Raises:
         TurnTooLarge: the JSON is over ``max_bytes``.
@@ -270,11 +274,18 @@ def encode_turn(turn: Turn, *, max_bytes: int = DEFAULT_MAX_TURN_BYTES) -> tuple
     messages, extras = _dump_messages(turn.messages), stamp()
     if turn.pinned or turn.metadata is not None or turn.iteration is not None:
         extras |= turn.model_dump(exclude={"messages", "turn_id"}, exclude_defaults=True)
+    if under and may_think(messages):
+        extras["under"] = under
     fields = encode_json(extras) if extras else b""
     size = len(messages) + len(fields)
     if size > max_bytes:
         raise TurnTooLarge(f"turn: {size} bytes of JSON; at most {max_bytes} are allowed")
     return messages, fields
+
+
+def may_think(body: bytes) -> bool:
+    """Whether a stored turn may have thoughts; cheap."""
+    return b'thinking"' in body
 
 
 def _dump_messages(messages: tuple[Message, ...]) -> bytes:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from turnmill.contract.call_ids import CALL
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
@@ -14,7 +16,6 @@ from turnmill.dialects.native import (
     ANTHROPIC_BLOCKS,
     ANTHROPIC_OPAQUE,
     ANTHROPIC_SHOWN,
-    CALL,
     NATIVE,
     TEXT,
     Converted,
@@ -295,10 +296,16 @@ def _tool_use(call: Mapping[str, Any]) -> JsonMessage:
     return {**block, **fields_of(call, "anthropic")}
 
 
+_HUGE = re.compile(r"NaN|Infinity|\d[eE]\+?\d{3}")
+"""What may be in a text that Python reads as JSON, and no number there."""
+
+
 def _input(arguments: str) -> JsonMessage:
     """The arguments as an object: Anthropic takes nothing else."""
     try:
         found = decode_json(arguments.encode("utf-8", "surrogatepass")) if arguments else {}
+        if _HUGE.search(arguments):
+            json.dumps(found, allow_nan=False)
     except ValueError:
         found = arguments
     return found if isinstance(found, dict) else {"arguments": found}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast, get_args
 
+from turnmill.contract.call_ids import with_own_ids
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.turns import Message, Turn, TurnLike
@@ -68,6 +69,9 @@ def from_chat(messages: Sequence[JsonMessage], dialect: str, head: int | None = 
     Raises:
         InvalidInput: there is no such dialect.
     """
+    if dialect not in DIALECTS:
+        raise InvalidInput(f"dialect: got {dialect!r}; allowed are {', '.join(DIALECTS)}")
+    messages = with_own_ids(messages, dialect)
     if dialect == "anthropic":
         from turnmill.dialects import anthropic  # noqa: PLC0415 - few sessions need it
 
@@ -76,8 +80,6 @@ def from_chat(messages: Sequence[JsonMessage], dialect: str, head: int | None = 
         from turnmill.dialects import responses  # noqa: PLC0415 - few sessions need it
 
         return responses.from_chat(messages)
-    if dialect != "chat":
-        raise InvalidInput(f"dialect: got {dialect!r}; allowed are {', '.join(DIALECTS)}")
     left_out = {
         f"parts of type {part['type']}": None
         for message in messages

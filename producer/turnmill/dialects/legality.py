@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from turnmill.contract.call_ids import is_valid
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import violations as of_chat
 from turnmill.dialects.native import RESPONSES_CALLS
@@ -15,10 +16,21 @@ _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 def violations(messages: Sequence[JsonMessage], dialect: str) -> list[str]:
     """Why the provider would refuse these messages; empty when it would not. Names no content."""
     if dialect == "anthropic":
-        return list(_of_anthropic(messages))
+        uses = [b for m in messages for b in _blocks(m) if b.get("type") == "tool_use"]
+        bad = ["a call's input is no object" for b in uses if not isinstance(b["input"], Mapping)]
+        return [*_of_anthropic(messages), *_of_ids([b["id"] for b in uses], dialect), *bad]
     if dialect == "responses":
-        return list(_of_responses(messages))
+        ids = [item["call_id"] for item in messages if item.get("type") in RESPONSES_CALLS]
+        return [*_of_responses(messages), *_of_ids(ids, dialect)]
     return of_chat(messages)
+
+
+def _of_ids(ids: Sequence[str], dialect: str) -> Iterator[str]:
+    """Each call has an id of its own, of the letters and the length that the provider takes."""
+    if len(set(ids)) < len(ids):
+        yield f"{len(ids) - len(set(ids))} calls have the id of another"
+    if bad := sum(not is_valid(call_id, dialect) for call_id in ids):
+        yield f"{bad} ids of calls are too long, or have other letters"
 
 
 def _of_anthropic(messages: Sequence[JsonMessage]) -> Iterator[str]:

@@ -60,9 +60,6 @@ NATIVE: Final = "native"
 TEXT: Final = "text"
 """In an order of blocks: the next text of the message."""
 
-CALL: Final = "call:"
-"""In an order of blocks, before its id: a call of the message."""
-
 
 class Converted(NamedTuple):
     """A conversation in a dialect.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from turnmill.contract.call_ids import CALL
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
 from turnmill.dialects.native import (
-    CALL,
     RESPONSES_CALLS,
     RESPONSES_ITEMS,
     RESPONSES_OPAQUE,
@@ -218,8 +218,9 @@ class _Writer:
             output = {**screen, "image_url": output[0].get("image_url")}
         if kept.pop("is_json", False):
             output = _parsed(output)
-        by = {} if kept.pop("by_id", False) else {"call_id": call_id}
-        return {**by, "output": output, **kept}
+        if kept.pop("by_id", False):
+            return {"output": output, **kept, "id": call_id}
+        return {"call_id": call_id, "output": output, **kept}
 
     def _said(
         self, message: JsonMessage, order: Sequence[Any], results: Mapping[str, JsonMessage]

@@ -34,7 +34,8 @@ class Context:
         watermark: highest seq the summary covers.
         last_seq: the newest turn in it.
         tokens: of the messages in chat's shape, and of the session's tools; exact when ``exact``,
-            else an upper bound. In the provider's tokens, where the agent told of usage.
+            else an upper bound. In the provider's tokens, where the agent told of usage. Thinking
+            that is left out is counted all the same.
         exact: a worker has counted every turn in it.
         projection: what this read left out to stay under the hard limit, or None.
         summary: what stands for the turns up to the watermark, or ``""``.
@@ -44,6 +45,7 @@ class Context:
         cached_head: how many messages in chat's shape stand before the turns, where the policy
             wants cache marks; else None.
         chat: the messages in chat's shape where ``messages`` have another; else None.
+        prefix: names what stands before the turns; thoughts are shown only where it is the same.
     """
 
     messages: list[JsonMessage] = field(repr=False)
@@ -60,6 +62,7 @@ class Context:
     dialect: str = "chat"
     cached_head: int | None = None
     chat: list[JsonMessage] | None = field(default=None, repr=False)
+    prefix: str = field(default="", repr=False)
 
     def messages_for(self, dialect: str) -> list[JsonMessage]:
         """The messages in another dialect; ``left_out_for`` tells what cannot be said in it.

@@ -34,6 +34,7 @@ from turnmill.contract.render import (
 )
 from turnmill.contract.rules import with_marked
 from turnmill.contract.shorten import shorten
+from turnmill.contract.thoughts import without_thoughts
 
 _WORDS_MOST_SHARE: Final = 3
 """The words take a third of the room at most, and half of what the head leaves of the target."""
@@ -279,7 +280,7 @@ def project(
         messages = [*prompt, *render_head(stored), *_messages(tail)]
         return Projected(messages=messages, tokens=whole, receipt=None)
     fixed = fixed_tokens + _RECEIPT_TOKENS
-    shown = [_clamp(turn, int(limits.room * _MOST_SHARE), count) for turn in tail]
+    shown = [_clamp(_thoughtless(turn), int(limits.room * _MOST_SHARE), count) for turn in tail]
     said = UsersWords(stored, tail, limits, count, fixed=fixed)
     pinned, newest, dropped = _keep_newest(shown, fixed, limits, said)
     tokens = fixed + said.tokens + _tokens(pinned) + _tokens(newest)
@@ -290,6 +291,12 @@ def project(
         messages = [*prompt, *head, *_messages([*pinned, *newest])]
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
     return _Squeeze(prompt, said, limits, count, fixed).fit(pinned, newest, dropped)
+
+
+def _thoughtless(turn: TailTurn) -> TailTurn:
+    """The turn without thoughts: what stands before them changes with each jump of the cut."""
+    messages = without_thoughts(turn.messages)
+    return turn if messages is turn.messages else turn._replace(messages=messages)
 
 
 def _clamp(turn: TailTurn, most: int, count: CountMessages) -> TailTurn:

@@ -25,6 +25,8 @@ from turnmill.contract.log_entry import LogEntry, TailTurn, decode_turns
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.render import render_head
 from turnmill.contract.rules import Mark
+from turnmill.contract.thoughts import PROJECTED, without_thoughts
+from turnmill.contract.turns import may_think
 from turnmill.dialects.cache_marks import with_last_marks
 from turnmill.read.context import Context
 from turnmill.read.projection import Projected, project
@@ -118,6 +120,8 @@ def known_turns(
     pushed = decode_turns([entry.messages for entry in log])
     for entry, whole, turn in zip(log, pushed, _with_elisions(pushed, log, stored), strict=True):
         legal = tracker.repair(turn)
+        if may_think(entry.messages) and not view.keeps_thoughts(entry.under):
+            legal = without_thoughts(legal)
         yield KnownTurn(
             seq=entry.seq,
             body=entry.messages,
@@ -307,6 +311,7 @@ def read_context(known: Known, beside: int = 0) -> Context | None:
         system_prompt=view.system,
         dialect=view.dialect,
         cached_head=_cached_head(view, stored, fits),
+        prefix=PROJECTED if fits.receipt else view.prefix,
     )
 
 

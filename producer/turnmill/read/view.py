@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Final
 
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage, StoredContext, Usage
@@ -45,9 +47,16 @@ META_FIELDS = (
 )
 
 
+_PREFIX: Final = (b"epoch", b"version", b"commit_id", b"settings_id")
+"""What changes with all that stands before the turns: the commit, system prompt and tools."""
+
+
 @dataclass(frozen=True, slots=True)
 class View:
-    """The meta fields a read returns, in the order of ``META_FIELDS``."""
+    """The meta fields a read returns, in the order of ``META_FIELDS``.
+
+    ``prefix`` names what stands before the turns.
+    """
 
     last_seq: Seq
     counted_seq: Seq
@@ -62,6 +71,8 @@ class View:
     tools_bound: int = 0
     ratios: str = ""
     tools_bytes: int = 0
+    version: int = 0
+    prefix: str = ""
 
     @classmethod
     def of(cls, fields: Sequence[bytes | None]) -> View:
@@ -86,6 +97,8 @@ class View:
             tools_bound=to_int(found[b"tools_bound"]),
             ratios=(found[b"ratios"] or b"").decode(),
             tools_bytes=to_int(found[b"tools_bytes"]),
+            version=to_int(found[b"version"]),
+            prefix=_digest([found[name] or b"" for name in _PREFIX]),
         )
 
     @property
@@ -130,6 +143,13 @@ class View:
         system = self.bound([system_message(self.system)]) if self.system else 0
         return replace(self, usage=replace(self.usage, system=system + tools), tools_tokens=tools)
 
+    def keeps_thoughts(self, under: str) -> bool:
+        """Whether thoughts still stand behind what they were thought under.
+
+        Where nobody noted what that was, only if there never was anything else.
+        """
+        return under == self.prefix if under else not self.version
+
     @property
     def bound(self) -> CountMessages:
         """An upper bound for messages under the policy; additive.
@@ -161,6 +181,10 @@ class View:
 
 # Many sessions share one policy, and every read needs its session's.
 _parse_policy = lru_cache(maxsize=1024)(stored_policy)
+
+
+def _digest(values: Sequence[bytes]) -> str:
+    return hashlib.sha256(b" ".join(values)).hexdigest()[:12]
 
 
 def to_int(value: bytes | None) -> int:

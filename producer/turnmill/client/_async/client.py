@@ -206,7 +206,10 @@ class AsyncContextClient:
         """The push of a turn that was checked and that quotas have room for."""
         told = self._reads.told(session, usage)
         exact = self._exact and self._exact.under(self._lately.encoding(session))
-        push = self._commands.push(session, turn, turn_id, told=told, exact=exact, new_id=new_id)
+        under = self._reads.prefix(session)
+        push = self._commands.push(
+            session, turn, turn_id, told=told, exact=exact, under=under, new_id=new_id
+        )
         push = self._given.dated(push)
         await self._redis.register(REGISTER_EVERY_S)
         await self._redis.admit(map(self._commands.exists, [session]), pushes=1)
@@ -215,7 +218,8 @@ class AsyncContextClient:
     async def _many_admitted(self, turns: Iterable[tuple[str, TurnLike]]) -> list[PushCall]:
         exact, encoding = self._exact, self._lately.encoding
         counted = ((s, turn, exact and exact.under(encoding(s))) for s, turn in turns)
-        calls = list(map(self._given.dated, self._commands.push_many(counted, new_id=new_id)))
+        pushes = self._commands.push_many(counted, under=self._reads.prefix, new_id=new_id)
+        calls = list(map(self._given.dated, pushes))
         await self._redis.register(REGISTER_EVERY_S)
         sessions = {call.session for call in calls}
         await self._redis.admit(map(self._commands.exists, sessions), pushes=len(calls))
@@ -370,8 +374,8 @@ class AsyncContextClient:
         if None in urls.values():
             # Let go between the two trips, by a compaction: then it is not in the context now.
             context, urls = await self._with_images(*await self._found(session, beside))
-        whole = context.projection is None
-        self._reads.note(session, context.version, context.last_seq, is_whole=whole)
+        whole, prefix = context.projection is None, context.prefix
+        self._reads.note(session, context.version, context.last_seq, is_whole=whole, prefix=prefix)
         return context.shown(urls)
 
     async def _with_images(

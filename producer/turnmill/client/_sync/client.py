@@ -207,7 +207,10 @@ class ContextClient:
         """The push of a turn that was checked and that quotas have room for."""
         told = self._reads.told(session, usage)
         exact = self._exact and self._exact.under(self._lately.encoding(session))
-        push = self._commands.push(session, turn, turn_id, told=told, exact=exact, new_id=new_id)
+        under = self._reads.prefix(session)
+        push = self._commands.push(
+            session, turn, turn_id, told=told, exact=exact, under=under, new_id=new_id
+        )
         push = self._given.dated(push)
         self._redis.register(REGISTER_EVERY_S)
         self._redis.admit(map(self._commands.exists, [session]), pushes=1)
@@ -216,7 +219,8 @@ class ContextClient:
     def _many_admitted(self, turns: Iterable[tuple[str, TurnLike]]) -> list[PushCall]:
         exact, encoding = self._exact, self._lately.encoding
         counted = ((s, turn, exact and exact.under(encoding(s))) for s, turn in turns)
-        calls = list(map(self._given.dated, self._commands.push_many(counted, new_id=new_id)))
+        pushes = self._commands.push_many(counted, under=self._reads.prefix, new_id=new_id)
+        calls = list(map(self._given.dated, pushes))
         self._redis.register(REGISTER_EVERY_S)
         sessions = {call.session for call in calls}
         self._redis.admit(map(self._commands.exists, sessions), pushes=len(calls))
@@ -371,8 +375,8 @@ class ContextClient:
         if None in urls.values():
             # Let go between the two trips, by a compaction: then it is not in the context now.
             context, urls = self._with_images(*self._found(session, beside))
-        whole = context.projection is None
-        self._reads.note(session, context.version, context.last_seq, is_whole=whole)
+        whole, prefix = context.projection is None, context.prefix
+        self._reads.note(session, context.version, context.last_seq, is_whole=whole, prefix=prefix)
         return context.shown(urls)
 
     def _with_images(self, known: Known, context: Context) -> tuple[Context, dict[str, str | None]]:
