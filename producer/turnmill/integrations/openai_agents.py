@@ -280,7 +280,9 @@ class TurnmillSession:
         sent = [*self._waiting, *turns]
         if not sent:
             return
-        pushed = await self._client.push_many((self.session_id, turn) for turn in sent)
+        pushed = await self._client.push_many(
+            ((self.session_id, turn) for turn in sent), on_too_large="cut"
+        )
         self._waiting = [turn for turn in self._waiting if turn not in sent]
         self.counts.waiting = len(self._waiting)
         self.counts.pushed += sum(not each.duplicate for each in pushed)

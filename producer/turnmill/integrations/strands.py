@@ -255,7 +255,7 @@ class Exchange:
         turns = [
             {"turn_id": f"strands-{self.rewinds}-{name}", "messages": told[name]} for name in new
         ]
-        done, context = self._client.step_many(session, turns)
+        done, context = self._client.step_many(session, turns, on_too_large="cut")
         for name, pushed in zip(new, done, strict=True):
             self._seqs[name] = pushed.seq
             self._counts.pushed += not pushed.duplicate
