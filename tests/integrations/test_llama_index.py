@@ -21,7 +21,16 @@ from tests.integrations.llama_index_agents import (
     agent,
     example,
 )
-from tests.integrations.scripted import PROMPT, Said, ScriptedModel, clerk, question, serving, texts
+from tests.integrations.scripted import (
+    PROMPT,
+    Said,
+    ScriptedModel,
+    clerk,
+    huge,
+    question,
+    serving,
+    texts,
+)
 from tests.specifications.agents import settled
 from turnmill import AsyncContextClient, ContextClient, InvalidInput, Policy
 from turnmill.connection.embedded import EmbeddedRedis
@@ -176,3 +185,20 @@ async def test_while_redis_is_down_the_agent_goes_on_and_tells_it_later(
     assert [message["role"] for message in shown.messages] == [
         "user", "user", "assistant", "tool", "tool", "assistant", "user",
     ]  # fmt: skip
+
+
+async def test_a_result_that_is_too_large_is_cut_and_the_limit_holds_on(
+    client: ContextClient, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = ContextMemory.from_defaults("ann", client=client, policy=SMALL)
+    with monkeypatch.context() as patched:
+        patched.setattr("tests.integrations.llama_index_agents.lying", huge)
+        await agent().run(question(1), memory=memory)
+    await agent().run(question(2), memory=memory)
+
+    assert memory.failed == 0
+    assert len(model.requests) == 4
+    for shown in model.requests[2:]:  # LlamaIndex adds the steps of a run itself
+        assert count_request(counter_for(), shown) <= LIMIT
+        assert violations(shown) == []
+    assert question(2) in texts(model.requests[-1])
