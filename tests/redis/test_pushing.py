@@ -145,7 +145,8 @@ def test_what_is_cut_is_the_longest_text_and_json_stays_json(
 
     pushed = client.push("s", turn, on_too_large="cut")
 
-    [(_, entry)] = redis_client.xrange(worker.keys("s").log)
+    found: Any = redis_client.xrange(worker.keys("s").log)
+    [(_, entry)] = found
     stored = json.loads(entry[b"messages"])
     assert stored[1:] == turn[1:]
     said = json.loads(stored[0]["tool_calls"][0]["function"]["arguments"])["removed"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from turnmill import lua
 from turnmill.contract.context import EMPTY, StoredContext
@@ -64,8 +63,6 @@ if TYPE_CHECKING:
 
 
 LUA = lua.__name__
-
-log: Final = logging.getLogger("turnmill")
 
 T = TypeVar("T")
 
@@ -152,8 +149,6 @@ class Commands:
         value, images = take_images(to_turn(in_chat, turn_id=turn_id), keys.blob)
         most = Most(self.max_turn_bytes, self.max_image_bytes)
         made = encoded(value, images, most, on_too_large=on_too_large)
-        if made.cut:
-            log.warning("a turn of session %r was too large: %d characters cut", name, made.cut)
         chosen = value.turn_id or new_id()
         script = load_script(LUA, "push")
         words = script.call(
