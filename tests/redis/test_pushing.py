@@ -10,6 +10,7 @@ import pytest
 import redis
 
 from tests.image_parts import data_url, image, png
+from tests.plain_cipher import cipher
 from tests.redis.conftest import Surface, Worker
 from turnmill import (
     ContextClient,
@@ -108,6 +109,18 @@ def test_an_id_that_an_older_version_pushed_is_a_no_op_with_whatever_comes(
     redis_client.zadd(worker.keys("s").ids, {"t": 1})
 
     assert either.push("s", {"role": "user", "content": "other"}, turn_id="t").duplicate
+
+
+def test_with_a_cipher_a_known_id_is_a_no_op_whatever_comes_with_it(
+    namespace: str, redis_server: EmbeddedRedis
+) -> None:
+    with ContextClient(redis_server.url, namespace=namespace, cipher=cipher) as client:
+        client.push("s", HI, turn_id="t")
+
+        again = client.push("s", HI, turn_id="t")
+        other = client.push("s", {"role": "user", "content": "other"}, turn_id="t")
+
+    assert (again.duplicate, other.duplicate) == (True, True)
 
 
 # --- A turn that is too large is refused, or cut in the middle.
