@@ -34,6 +34,7 @@ from turnmill.contract.errors import (
     StoreUnavailable,
     SystemPromptTooLarge,
     Transient,
+    TurnConflict,
     TurnmillError,
     TurnTooLarge,
     UnknownEncoding,
@@ -99,8 +100,9 @@ __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
     "ArchiveUnavailable", "CannotDecrypt", "CorruptContext", "InvalidInput", "InvalidName",
     "InvalidPolicy", "InvalidTemplate", "InvalidTurn", "NewerFormat", "NoCheckpoint",
     "NotAnswered", "NotPermitted", "QuotaExceeded", "ScriptContract", "SessionBusy", "StoreFull",
-    "StoreRefused", "StoreUnavailable", "SystemPromptTooLarge", "Transient", "TurnTooLarge",
-    "TurnmillError", "UnknownEncoding", "UnknownPolicy", "UnknownSession", "UnknownTemplate",
+    "StoreRefused", "StoreUnavailable", "SystemPromptTooLarge", "Transient", "TurnConflict",
+    "TurnTooLarge", "TurnmillError", "UnknownEncoding", "UnknownPolicy", "UnknownSession",
+    "UnknownTemplate",
 ]
 
 _HOMES = {

@@ -300,7 +300,7 @@ def test_a_turn_id_pushed_again_is_a_duplicate(turnmill: Callable[..., Ran]) -> 
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_a_bad_line_is_named_without_its_content_and_nothing_after_it_is_pushed(
+def test_a_bad_line_is_named_without_its_content_and_no_line_is_pushed(
     turnmill: Callable[..., Ran], client: ContextClient, line: str, says: str
 ) -> None:
     good = json.dumps({"role": "user", "content": "fine"})
@@ -308,12 +308,40 @@ def test_a_bad_line_is_named_without_its_content_and_nothing_after_it_is_pushed(
     ran = turnmill("push", "s", stdin=f"{good}\n\n{line}\n{good}\n")
 
     assert ran.exit_code == 1
-    assert ran.stdout.split() == ["1"]
+    assert ran.stdout == ""
     assert "line 3: InvalidTurn: " in ran.stderr
     assert says in ran.stderr
-    assert "pushed 1 turn to s" in ran.stderr
+    assert "pushed 0 turns to s" in ran.stderr
     assert SECRET not in ran.stderr
-    assert client.info("s").last_seq == 1
+    assert client.sessions() == []
+
+
+def test_a_line_that_is_too_large_is_refused_or_cut_as_one_likes(
+    turnmill: Callable[..., Ran], client: ContextClient
+) -> None:
+    lines = [json.dumps({"role": "user", "content": text}) for text in ("one", "x" * 1_500_000)]
+
+    refused = turnmill("push", "s", stdin="\n".join(lines))
+    stored = client.sessions()
+    ran = turnmill("push", "s", "--on-too-large", "cut", stdin="\n".join(lines))
+
+    assert (refused.exit_code, ran.exit_code) == (1, 0)
+    assert "line 2: TurnTooLarge: " in refused.stderr
+    assert stored == []
+    assert client.info("s").last_seq == 2
+
+
+def test_another_turn_under_a_known_id_is_named_by_its_line(turnmill: Callable[..., Ran]) -> None:
+    lines = [
+        json.dumps({"messages": [{"role": "user", "content": text}], "turn_id": "t"})
+        for text in ("one", "other")
+    ]
+
+    ran = turnmill("push", "s", stdin="\n".join(lines))
+
+    assert ran.exit_code == 1
+    assert ran.stdout.split() == ["1"]
+    assert "line 2: TurnConflict: " in ran.stderr
 
 
 def test_bytes_that_are_no_text_are_a_bad_line(turnmill: Callable[..., Ran]) -> None:

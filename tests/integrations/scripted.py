@@ -152,6 +152,11 @@ def lying(ship: str) -> str:
     return f"pier {int(ship[1:]) % 9} with {ship}: " + "crate of herring, " * 15
 
 
+def huge(ship: str) -> str:
+    """A result that is larger than a turn may be."""
+    return f"{ship}: " + "crate of herring, " * 84_000
+
+
 def clerk(messages: list[JsonMessage]) -> Said:
     """Looks every ship up, and its neighbour, before it answers."""
     newest = text(messages[-1])

@@ -17,11 +17,12 @@ from agent_framework.openai import OpenAIChatCompletionClient
 from openai import AsyncOpenAI
 
 from tests.integrations import harbour_server
-from tests.integrations.scripted import PROMPT, Said, ScriptedModel, lying, serving
+from tests.integrations.scripted import PROMPT, Said, ScriptedModel, huge, lying, question, serving
 from turnmill import AsyncContextClient, ContextClient, Policy
 from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.legality import violations
 from turnmill.integrations.agent_framework import TurnmillHistoryProvider, from_chat, to_chat
+from turnmill_worker.tokens import count_request, counter_for
 
 JsonMessage = dict[str, Any]
 
@@ -144,3 +145,24 @@ async def test_tools_of_connected_mcp_servers_count(store: EmbeddedRedis) -> Non
         ):
             await agent.run("Hello", session=AgentSession(session_id="ann"))
             assert (await client.info("ann")).tools_tokens > 20
+
+
+async def test_a_result_that_is_too_large_is_cut_and_the_limit_holds_on(
+    agents: ContextClient, async_agents: AsyncContextClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = TurnmillHistoryProvider(async_agents, policy=SMALL)
+    session = AgentSession(session_id="ann")
+    with serving(clerk) as model:
+        async with clerk_of(model, provider) as agent:
+            with monkeypatch.context() as patched:
+                patched.setattr("tests.integrations.test_agent_framework.lying", huge)
+                await agent.run(question(1), session=session)
+            await agent.run(question(2), session=session)
+
+    assert provider.counts.failed == 0
+    assert agents.info("ann").last_seq == 8
+    assert len(model.requests) == 4
+    for request in model.requests[2:]:  # the framework adds the newest result itself
+        assert violations(request) == []
+        assert count_request(counter_for(), request) <= SMALL.max_tokens
+    assert question(2) in "".join(texts(model.requests[-1]))

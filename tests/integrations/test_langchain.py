@@ -34,6 +34,7 @@ from tests.integrations.scripted import (
     Said,
     ScriptedModel,
     clerk,
+    huge,
     question,
     serving,
     texts,
@@ -283,3 +284,21 @@ def test_a_chain_goes_on_from_the_chat_history(client: ContextClient, model: Scr
         "Hello", "I was told: Hello", "Thanks",
     ]  # fmt: skip
     assert client.info("ann").last_seq == 4
+
+
+def test_a_result_that_is_too_large_is_cut_and_the_limit_holds_on(
+    client: ContextClient, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    middleware = ContextMiddleware(client, policy=SMALL)
+    agent = agent_of(model, middleware)
+    with monkeypatch.context() as patched:
+        patched.setattr("tests.integrations.langchain_agents.lying", huge)
+        agent.invoke(asking(1), thread("ann"))
+    state = agent.invoke(asking(2), thread("ann"))
+
+    assert middleware.counts.failed == middleware.counts.branched == 0
+    assert len(model.requests) == 4
+    assert_fits(client, "ann", model)
+    assert "characters removed" in str(model.requests[1])
+    assert question(2) in texts(model.requests[-1])
+    assert client.info("ann").last_seq == len(state["messages"])

@@ -16,10 +16,19 @@ from tests.integrations.llama_index_agents import (
     agent,
     example,
 )
-from tests.integrations.scripted import Said, ScriptedModel, clerk, question, serving, texts
+from tests.integrations.scripted import (
+    Said,
+    ScriptedModel,
+    clerk,
+    huge,
+    question,
+    serving,
+    texts,
+)
 from turnmill import AsyncContextClient, ContextClient, InvalidInput, Policy
 from turnmill.contract.legality import violations
 from turnmill.integrations.llama_index import ContextMemory
+from turnmill_worker.tokens import count_request, counter_for
 
 # LlamaIndex looks at all attributes of an agent, those that pydantic deprecates too.
 pytestmark = pytest.mark.filterwarnings(
@@ -99,3 +108,20 @@ async def test_a_memory_is_serialized_with_the_state_of_a_workflow(
 
     assert question(1) in texts(model.requests[-1])
     assert len(await memory.aget()) == 10
+
+
+async def test_a_result_that_is_too_large_is_cut_and_the_limit_holds_on(
+    client: ContextClient, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = ContextMemory.from_defaults("ann", client=client, policy=SMALL)
+    with monkeypatch.context() as patched:
+        patched.setattr("tests.integrations.llama_index_agents.lying", huge)
+        await agent().run(question(1), memory=memory)
+    await agent().run(question(2), memory=memory)
+
+    assert memory.failed == 0
+    assert len(model.requests) == 4
+    for shown in model.requests[2:]:  # LlamaIndex adds the steps of a run itself
+        assert count_request(counter_for(), shown) <= LIMIT
+        assert violations(shown) == []
+    assert question(2) in texts(model.requests[-1])

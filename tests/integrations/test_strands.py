@@ -13,7 +13,7 @@ from strands import Agent, tool
 from strands.session.file_session_manager import FileSessionManager
 from strands.types.exceptions import ContextWindowOverflowException
 
-from tests.integrations.scripted import Overflow, Said, question, serving
+from tests.integrations.scripted import Overflow, Said, huge, question, serving
 from tests.integrations.strands_agents import (
     SMALL,
     agent_of,
@@ -233,3 +233,45 @@ def test_images_errors_and_json_of_tools_come_back() -> None:
             {"text": "And now?"},
         ],
     ]
+
+
+def test_a_result_that_is_too_large_is_cut_and_the_limit_holds_on(
+    client: ContextClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = TurnmillConversationManager(client, "ann", policy=SMALL)
+    with serving(clerk) as model:
+        agent = agent_of(model, manager)
+        with monkeypatch.context() as patched:
+            patched.setattr("tests.integrations.strands_agents.lying", huge)
+            agent(question(1))
+        agent(question(2))
+
+    info = client.info("ann")
+    assert manager.counts.failed == manager.counts.cleared == 0
+    assert info.last_seq == 8
+    assert len(model.requests) == 4
+    for request in model.requests:
+        assert violations(request) == []
+        assert count_request(counter_for(), request) + info.tools_tokens <= info.limits.hard
+    assert "characters removed" in str(model.requests[1])
+    assert question(2) in "".join(map(text, model.requests[-1]))
+
+
+def test_a_message_that_was_edited_while_its_process_was_away_begins_the_session_anew(
+    client: ContextClient,
+) -> None:
+    with serving(lambda _: Said("It lies at pier one.")) as model:
+        manager = TurnmillConversationManager(client, "ann", policy=SMALL)
+        first = agent_of(model, manager)
+        first("Where?")
+        manager.apply_management(first)
+        messages = [{**message} for message in first.messages]
+        messages[0]["content"] = [{"text": "Where now?"}]
+        again = TurnmillConversationManager(client, "ann", policy=SMALL)
+        agent_of(model, again, messages=messages)("Thanks")
+
+    assert again.counts.failed == 0
+    assert again.counts.cleared == 1
+    assert [text(message) for message in model.requests[-1][1:]] == [
+        "Where now?", "It lies at pier one.", "Thanks",
+    ]  # fmt: skip

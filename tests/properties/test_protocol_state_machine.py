@@ -37,7 +37,7 @@ from tests.properties.models import AnyBatches, AnySummarizer, WatchedNotes
 from tests.properties.stepping import Outside, SentHints, SteppedJob
 from tests.properties.strategies import SYSTEM_PROMPTS, GivenTurn, policies, turns
 from tests.read_twice import ReadsTwice
-from turnmill import Policy, SilentWaker, SystemPromptTooLarge, UnknownSession
+from turnmill import Policy, SilentWaker, SystemPromptTooLarge, TurnConflict, UnknownSession
 from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract import jobs
 from turnmill.contract.context import JsonMessage, Pushed, StoredContext
@@ -429,6 +429,8 @@ class Protocol(RuleBasedStateMachine):
         pushed = self.client.push(name, turn.as_pushed(), turn_id=turn_id)
 
         assert (pushed.seq, pushed.duplicate) == (seq, True)
+        with pytest.raises(TurnConflict):
+            self.client.push(name, {"role": "user", "content": "Another."}, turn_id=turn_id)
 
     @rule(name=names, policy=st.none() | any_policy, system=st.none() | SYSTEM_PROMPTS)
     def open(self, name: str, policy: Policy | None, system: str | None) -> None:

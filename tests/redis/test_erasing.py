@@ -225,7 +225,8 @@ def test_an_erased_turn_keeps_its_place_and_its_id(scene: Made) -> None:
     now.erase(21, seq).finish()
 
     again = now.client.push("s", {"role": "user", "content": WORDS}, turn_id="mine")
-    assert (again.seq, again.duplicate) == (seq, True)
+    other = now.client.push("s", {"role": "user", "content": "Other words."}, turn_id="mine")
+    assert (again.seq, again.duplicate) == (other.seq, other.duplicate) == (seq, True)
     _check_erased(now, seq)
 
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import redis
 
+from tests.image_parts import data_url, image, png
+from tests.plain_cipher import cipher
 from tests.redis.conftest import Surface, Worker
 from turnmill import (
     ContextClient,
     InvalidInput,
     Policy,
+    TurnConflict,
+    TurnTooLarge,
 )
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.push.push_calls import DEDUPE_WINDOW, RETRY_WINDOW
 
 # --- Pushes: one atomic call of constant cost; the same id is the same turn.
@@ -49,10 +55,137 @@ def test_the_same_turn_id_gets_the_same_seq_and_stores_nothing(either: Surface) 
     either.push("s", HI)
     first = either.push("s", HI, turn_id="t")
 
-    again = either.push("s", {"role": "user", "content": "other"}, turn_id="t")
+    again = either.push("s", HI, turn_id="t")
 
     assert (again.seq, again.duplicate, first.duplicate) == (first.seq, True, False)
     assert either.info("s").turns_in_log == 2
+
+
+def test_another_turn_under_a_known_id_is_a_conflict_and_stores_nothing(
+    either: Surface, worker: Worker
+) -> None:
+    either.open("s", Policy(max_tokens=512))
+    either.push("s", HI, turn_id="t")
+    either.push_many([("s", {"role": "user", "content": "word " * 60})] * 12)
+    other = {"role": "user", "content": "other"}
+
+    for _ in range(2):
+        with pytest.raises(TurnConflict, match="turn 1 was pushed under it before"):
+            either.push("s", other, turn_id="t")
+        with pytest.raises(TurnConflict):
+            either.step("s", other, turn_id="t")
+        with pytest.raises(TurnConflict):
+            either.push_many([("s", {"messages": [other], "turn_id": "t"})])
+        with pytest.raises(TurnConflict):
+            either.step_many("s", [{"messages": [other], "turn_id": "t"}])
+        worker.work("s")
+
+    assert either.info("s").last_seq == 13
+    assert either.info("s").watermark > 1
+    assert either.push("s", HI, turn_id="t").duplicate
+
+
+def test_the_same_turn_is_the_same_whatever_the_order_of_its_fields(either: Surface) -> None:
+    parts = [{"type": "text", "text": "hi", "note": {"a": 1, "b": 2}}]
+    turned = [{"note": {"b": 2, "a": 1}, "text": "hi", "type": "text"}]
+    either.push("s", {"role": "user", "content": parts}, turn_id="t")
+
+    assert either.push("s", {"content": turned, "role": "user"}, turn_id="t").duplicate
+
+
+def test_another_image_under_a_known_id_is_a_conflict(either: Surface) -> None:
+    shown = [{"role": "user", "content": [image(data_url(png(seed)))]} for seed in (1, 2)]
+    either.push("s", shown[0], turn_id="t")
+
+    assert either.push("s", shown[0], turn_id="t").duplicate
+    with pytest.raises(TurnConflict):
+        either.push("s", shown[1], turn_id="t")
+
+
+def test_an_id_that_an_older_version_pushed_is_a_no_op_with_whatever_comes(
+    either: Surface, redis_client: redis.Redis, worker: Worker
+) -> None:
+    either.push("s", HI, turn_id="t")
+    redis_client.zadd(worker.keys("s").ids, {"t": 1})
+
+    assert either.push("s", {"role": "user", "content": "other"}, turn_id="t").duplicate
+
+
+def test_with_a_cipher_a_known_id_is_a_no_op_whatever_comes_with_it(
+    namespace: str, redis_server: EmbeddedRedis
+) -> None:
+    with ContextClient(redis_server.url, namespace=namespace, cipher=cipher) as client:
+        client.push("s", HI, turn_id="t")
+
+        again = client.push("s", HI, turn_id="t")
+        other = client.push("s", {"role": "user", "content": "other"}, turn_id="t")
+
+    assert (again.duplicate, other.duplicate) == (True, True)
+
+
+# --- A turn that is too large is refused, or cut in the middle.
+
+
+def long_result(characters: int) -> list[dict[str, Any]]:
+    call = {"id": "c", "type": "function", "function": {"name": "cat", "arguments": "{}"}}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "x" * characters},
+    ]
+
+
+def test_a_turn_that_is_too_large_is_refused_or_cut_with_a_note(either: Surface) -> None:
+    turn = long_result(1_500_000)
+    with pytest.raises(TurnTooLarge):
+        either.push("s", turn, turn_id="t")
+
+    first = either.push("s", turn, turn_id="t", on_too_large="cut")
+    again = either.push("s", turn, turn_id="t", on_too_large="cut")
+
+    assert (first.duplicate, again.duplicate, again.seq) == (False, True, first.seq)
+    assert first.cut > 450_000
+    with pytest.raises(TurnConflict):
+        either.push("s", long_result(1_500_001), turn_id="t", on_too_large="cut")
+    assert [each.cut for each in either.push_many([("s", turn)], on_too_large="cut")] == [first.cut]
+
+
+def test_what_is_cut_is_the_longest_text_and_json_stays_json(
+    client: ContextClient, redis_client: redis.Redis, worker: Worker
+) -> None:
+    arguments = json.dumps({"text": "y" * 1_200_000})
+    turn: list[dict[str, Any]] = [*long_result(100), {"role": "user", "content": "z" * 1000}]
+    turn[0]["tool_calls"][0]["function"]["arguments"] = arguments
+
+    pushed = client.push("s", turn, on_too_large="cut")
+
+    found: Any = redis_client.xrange(worker.keys("s").log)
+    [(_, entry)] = found
+    stored = json.loads(entry[b"messages"])
+    assert stored[1:] == turn[1:]
+    said = json.loads(stored[0]["tool_calls"][0]["function"]["arguments"])["removed"]
+    assert f"[… {pushed.cut} characters removed …]" in said
+    assert 900_000 < len(entry[b"messages"]) <= 1024 * 1024
+
+
+def test_images_that_have_no_room_go_when_a_turn_is_cut(
+    namespace: str, redis_server: EmbeddedRedis
+) -> None:
+    parts = [image(data_url(png(seed, size=900))) for seed in range(3)]
+    with ContextClient(redis_server.url, namespace=namespace, max_image_bytes=2_000) as client:
+        pushed = client.push("s", {"role": "user", "content": parts}, on_too_large="cut")
+        [message] = client.read("s").messages
+
+    assert [part["type"] for part in message["content"]] == ["image_url", "image_url", "text"]
+    assert 800 < pushed.cut < 1000
+
+
+def test_what_has_no_texts_to_cut_is_refused(either: Surface) -> None:
+    turn = {"messages": [HI], "metadata": {"x": "y" * 1_200_000}}
+
+    with pytest.raises(TurnTooLarge, match="too few of them texts that could be cut"):
+        either.push("s", turn, on_too_large="cut")
+    with pytest.raises(InvalidInput, match="allowed are 'raise' and 'cut'"):
+        either.push("s", HI, on_too_large="shrink")
 
 
 def test_a_turn_id_is_known_after_its_turn_was_compacted(either: Surface, worker: Worker) -> None:

@@ -171,3 +171,24 @@ async def test_a_run_that_failed_is_repeated_without_a_double(
 
     asked = [m["content"] for m in agents.read("ann").messages if m["role"] == "user"]
     assert asked == ["Are you there?", question(1)]
+
+
+async def test_a_result_that_is_too_large_is_cut_and_the_limit_holds_on(
+    async_agents: AsyncContextClient,
+) -> None:
+    history = history_processor(async_agents, "ann", policy=Policy(max_tokens=1800))
+    model = Clerk()
+    agent = Agent(FunctionModel(model), system_prompt=PROMPT, capabilities=[history])
+
+    @agent.tool_plain
+    def find_ship(ship: str) -> str:
+        return f"{ship}: " + "crate of herring, " * 84_000
+
+    first = await agent.run(question(1), message_history=[])
+    await agent.run(question(2), message_history=first.all_messages())
+
+    assert history.counts.failed == 0
+    assert len(model.shown) == 4
+    assert max(map(tokens, model.shown)) <= 1800
+    assert "characters removed" in str(model.shown[1])
+    assert question(2) in "".join(prompts(model.shown[-1]))

@@ -38,7 +38,7 @@ PUBLIC = set(
     ArchiveUnavailable CannotDecrypt CorruptContext InvalidInput InvalidName InvalidPolicy
     InvalidTemplate InvalidTurn NewerFormat NoCheckpoint NotAnswered NotPermitted QuotaExceeded
     ScriptContract SessionBusy StoreFull StoreRefused StoreUnavailable SystemPromptTooLarge
-    Transient TurnTooLarge TurnmillError UnknownEncoding UnknownPolicy UnknownSession
+    Transient TurnConflict TurnTooLarge TurnmillError UnknownEncoding UnknownPolicy UnknownSession
     UnknownTemplate
     """.split()  # noqa: SIM905 - grouped as in the package
 )

@@ -11,12 +11,14 @@ from typing import Annotated, Any
 
 import typer
 
+from turnmill.client.commands import Commands
 from turnmill.client.transcript import markdown
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn, TurnmillError, UnknownSession
 from turnmill.contract.names import session_id
 from turnmill.contract.trajectory import Trajectory
-from turnmill.contract.turns import TurnLike
+from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
+from turnmill.push.too_large import OnTooLarge
 from turnmill.read.context import Context
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout
 from turnmill_cli.output import (
@@ -34,22 +36,36 @@ from turnmill_cli.progress import asking
 # --- push -----------------------------------------------------------------------------------------
 
 
-def push(session: SessionName, connection: Connection, as_json: JsonFlag = False) -> None:
+_OnTooLarge = Annotated[
+    OnTooLarge, typer.Option(help="Refuse turns over the size limit, or cut their texts.")
+]
+
+
+def push(
+    session: SessionName,
+    connection: Connection,
+    on_too_large: _OnTooLarge = "raise",
+    as_json: JsonFlag = False,
+) -> None:
     """Push turns from stdin, one JSON value per line: a turn, a message, or a list of messages.
 
-    Prints the seq of each turn. The first line that is refused ends the command: earlier lines are
-    pushed, later ones are not.
+    Prints the seq of each turn. All lines are checked first: a malformed one is named, and nothing
+    is pushed. An error of Redis ends the command: earlier lines are pushed, later ones are not.
     """
     session_id(session)
     if sys.stdin.isatty():
         print_note("Reading turns from the terminal, one JSON value per line. Ctrl-D ends.")
     pushed = duplicates = number = 0
+    lines = [(at, line) for at, line in enumerate(sys.stdin.buffer, 1) if line.strip()]
+    turns: list[tuple[int, TurnLike]] = []
     try:
         with connection.client(hints=True) as client:
-            for number, line in enumerate(sys.stdin.buffer, 1):  # noqa: B007 - an error names it
-                if not line.strip():
-                    continue
-                done = client.push(session, _turn(line.strip()))
+            commands = Commands.of(client.namespace, DEFAULT_MAX_TURN_BYTES)
+            for number, line in lines:
+                turns.append((number, _turn(line.strip())))
+                commands.push(session, turns[-1][1], on_too_large=on_too_large, new_id=str)
+            for number, turn in turns:  # noqa: B007 - an error names it
+                done = client.push(session, turn, on_too_large=on_too_large)
                 pushed += not done.duplicate
                 duplicates += done.duplicate
                 _report(done.seq, done.turn_id, done.duplicate, as_json=as_json)

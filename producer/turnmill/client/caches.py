@@ -148,7 +148,14 @@ class GivenSeqs:
         return push._replace(made_ns=time.monotonic_ns())
 
     def note(self, push: PushCall, reply: Any) -> None:
-        """Remember the push's seq; one warning when turns that were acknowledged are gone."""
+        """Remember the push's seq; one warning when turns that were acknowledged are gone.
+
+        And one for each turn that was cut.
+        """
+        if push.cut:
+            log.warning(
+                "turn of session %r too large: %d characters of it cut", push.session, push.cut
+            )
         seq, epoch = reply[0], reply[4]
         if not epoch:  # nothing was stored, or it was there already
             return

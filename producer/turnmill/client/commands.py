@@ -17,7 +17,6 @@ from turnmill.contract.errors import (
     InvalidTurn,
     NewerFormat,
     SystemPromptTooLarge,
-    TurnTooLarge,
     UnknownPolicy,
     UnknownSession,
 )
@@ -51,9 +50,10 @@ from turnmill.contract.results import Checkpoint, ContextInfo, Forgotten, Parked
 from turnmill.contract.rules import UNMARKED, Rule, Said, with_marked
 from turnmill.contract.scripts import Call, Command, load_script
 from turnmill.contract.sealing import Digest, Secret
-from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike, encode_turn, to_turn
+from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike, to_turn
 from turnmill.dialects.convert import turn_in_chat
-from turnmill.push.push_calls import SAME_FOR_ALL, PushCall, bound_of, bytes_of, telling
+from turnmill.push.push_calls import SAME_FOR_ALL, PushCall, bound_of, telling
+from turnmill.push.too_large import Most, OnTooLarge, encoded
 from turnmill.read.context import Context
 from turnmill.read.reply import CHANGING, Known, known_in, whole_context
 from turnmill.read.view import DEFAULT_POLICY, META_FIELDS, View, bound, to_int
@@ -138,6 +138,7 @@ class Commands:
         told: Told | None = None,
         exact: Exact | None = None,
         under: str = "",
+        on_too_large: OnTooLarge = "raise",
         new_id: Callable[[], str],
     ) -> PushCall:
         """Append a turn; one without an id gets a new one, so that a retry cannot double it.
@@ -147,34 +148,33 @@ class Commands:
         name, keys = self._keys(session)
         dialect, in_chat = turn_in_chat(turn)
         value, images = take_images(to_turn(in_chat, turn_id=turn_id), keys.blob)
-        size = bytes_of(images)
-        if size > self.max_image_bytes:
-            raise TurnTooLarge(
-                f"turn: {size} bytes of images; at most {self.max_image_bytes} are allowed"
-            )
-        messages, fields = encode_turn(value, max_bytes=self.max_turn_bytes, under=under)
+        most = Most(self.max_turn_bytes, self.max_image_bytes)
+        made = encoded(value, images, most, on_too_large=on_too_large, under=under)
         chosen = value.turn_id or new_id()
-        words = load_script(LUA, "push").call(
+        script = load_script(LUA, "push")
+        words = script.call(
             keys,
-            [word for p in images for word in (p.ref.sha256, p.ref.media_type)],
+            [word for p in made.images for word in (p.ref.sha256, p.ref.media_type)],
             session=name,
             turn_id=chosen,
-            messages=Secret(messages),
-            fields=Secret(fields),
-            digest=Digest.of(messages, fields),
+            messages=Secret(made.messages),
+            fields=Secret(made.fields),
+            digest=Digest.of(made.messages, made.fields),
+            content=made.content,
             is_new_id=int(not value.turn_id),
-            **bound_of(messages, exact),
+            **bound_of(made.messages, exact),
             **SAME_FOR_ALL,
             dialect=dialect or "",
             **telling(told),
         )
-        return PushCall(Call(load_script(LUA, "push"), words), name, chosen, images)
+        return PushCall(Call(script, words), name, chosen, made.images, cut=made.cut)
 
     def push_many(
         self,
         turns: Iterable[tuple[str, TurnLike, Exact | None]],
         *,
         under: Callable[[str], str],
+        on_too_large: OnTooLarge = "raise",
         new_id: Callable[[], str],
     ) -> list[PushCall]:
         """One push per (session, turn, its count); all are checked before any is sent."""
@@ -182,7 +182,14 @@ class Commands:
         known: dict[str, StoredImage] = {}  # an image in many turns is in memory once
         for at, (session, turn, exact) in enumerate(turns):
             try:
-                push = self.push(session, turn, exact=exact, under=under(session), new_id=new_id)
+                push = self.push(
+                    session,
+                    turn,
+                    exact=exact,
+                    under=under(session),
+                    on_too_large=on_too_large,
+                    new_id=new_id,
+                )
             except InvalidInput as error:
                 raise type(error)(f"turns[{at}]: {error}") from None
             images = tuple(known.setdefault(each.key, each) for each in push.images)

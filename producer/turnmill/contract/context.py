@@ -176,6 +176,7 @@ class Pushed:
         turn_id: the id it was pushed under.
         duplicate: it was there already, and nothing was stored.
         checkpoint: id of the automatic checkpoint it made, or None.
+        cut: characters of texts and bytes of images that were left out, as the turn was too large.
     """
 
     session: SessionId
@@ -183,6 +184,7 @@ class Pushed:
     turn_id: str
     duplicate: bool
     checkpoint: str | None = None
+    cut: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@
     │   ├── InvalidName               a session or namespace name
     │   ├── InvalidTurn               a turn or one of its messages
     │   │   └── TurnTooLarge          a turn over the size limit
+    │   ├── TurnConflict              another turn was pushed under its turn_id
     │   ├── InvalidPolicy             a policy field, or two that contradict each other
     │   ├── SystemPromptTooLarge      leaves no room for a conversation
     │   ├── UnknownEncoding           a tokenizer vocabulary nobody here knows
@@ -56,6 +57,10 @@ class InvalidTurn(InvalidInput):
 
 class TurnTooLarge(InvalidTurn):
     """A turn is larger than the client's limit, in bytes of JSON."""
+
+
+class TurnConflict(InvalidInput):
+    """A turn with other messages was pushed under this ``turn_id`` before; it stays as it is."""
 
 
 class InvalidPolicy(InvalidInput):

@@ -12,7 +12,8 @@ key, after the tag        type    what                                          
 ``s:<id>:counts``         hash    seq -> exact tokens of the turn as it is read      session
 ``s:<id>:context``        string  the committed context, JSON, never the tail        session
 ``s:<id>:facts``          string  the ledger's facts, JSON; read by workers only       session
-``s:<id>:ids``            zset    turn_id by seq: the dedupe window                  session
+``s:<id>:ids``            zset    turn_id by seq, and 28 bits of its digest as the    session
+                                  fraction: the dedupe window
 ``s:<id>:covered``        stream  turns out of the log, and not in the archive yet   session
 ``s:<id>:commits``        stream  contexts committed, and not in the archive yet     session
 ``s:<id>:compactions``    stream  one record per commit, the newest thousand         session

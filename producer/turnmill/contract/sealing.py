@@ -11,10 +11,12 @@ stored before there was a cipher stays readable.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from turnmill.contract.codec import decode_json
 from turnmill.contract.errors import CannotDecrypt
 
 MARK: Final = b"\xf5\x01sealed1:"
@@ -59,6 +61,19 @@ class Digest(bytes):
         return cls(hashlib.sha256(b"\0".join(contents)).hexdigest().encode())
 
 
+class Fingerprint(bytes):
+    """Seven hexadecimal digits of a digest of messages, for Redis to compare them; or ``b""``.
+
+    With a cipher there is none: it would tell whoever guesses what they are.
+    """
+
+    @classmethod
+    def of(cls, messages: bytes) -> Fingerprint:
+        """The same for the same messages, whatever the order of their fields."""
+        said = json.dumps(decode_json(messages), sort_keys=True)
+        return cls(hashlib.sha256(said.encode()).hexdigest()[:7].encode())
+
+
 def seal(cipher: Cipher, data: bytes, place: str) -> bytes:
     """The content as it is stored."""
     return MARK + cipher.encrypt(bytes(data), place.encode())
@@ -77,8 +92,11 @@ def sealed(cipher: Cipher, command: Sequence[str | bytes | int]) -> tuple[str | 
             made = seal(cipher, word, word.place or place) if word else word
             stored.append(made)
         words.append(made)
-    digest = Digest.of(*stored)
-    return tuple(digest if isinstance(word, Digest) else word for word in words)
+    digest, content = Digest.of(*stored), Fingerprint()
+    return tuple(
+        digest if isinstance(word, Digest) else content if isinstance(word, Fingerprint) else word
+        for word in words
+    )
 
 
 def opened(cipher: Cipher | None, found: Any, place: str) -> Any:

@@ -37,7 +37,7 @@ def shorten(
     if count(messages) <= limit:
         return list(messages)
     for images in (True, False):
-        low, high = 0, max((len(text) for m in messages for text in _texts(m)), default=0)
+        low, high = 0, max((len(text) for m in messages for text in texts_of(m)), default=0)
         if count(_capped(messages, low, cut, images=images)) > limit:
             continue
         while high - low > max(8, low // 50):
@@ -48,7 +48,8 @@ def shorten(
     return None
 
 
-def _texts(message: JsonMessage) -> list[str]:
+def texts_of(message: JsonMessage) -> list[str]:
+    """The texts of the message that may be cut."""
     content = message.get("content")
     texts = [content] if isinstance(content, str) else []
     if isinstance(content, list):

@@ -355,7 +355,7 @@ class TurnmillHistoryProvider(HistoryProvider):
 
         Raises:
             Transient: Redis is away, and there is no state.
-            InvalidTurn, TurnTooLarge: a message cannot be stored.
+            InvalidTurn: a message cannot be stored.
         """
         del kwargs
         if not messages:
@@ -393,7 +393,9 @@ class TurnmillHistoryProvider(HistoryProvider):
         """Push what is unsaved: a turn that was stored already is stored no second time."""
         if turns := _unsaved(state):
             await self._open(name, self._beside.get(name, Beside()))
-            done = await self._client.push_many((name, turn) for turn in turns)
+            done = await self._client.push_many(
+                ((name, turn) for turn in turns), on_too_large="cut"
+            )
             self.counts.pushed += sum(not pushed.duplicate for pushed in done)
             if name in self._known:
                 self._known[name] += _messages(turns)

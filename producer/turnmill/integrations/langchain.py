@@ -232,7 +232,7 @@ class ContextChatMessageHistory(BaseChatMessageHistory):
             # Two answers may have one id, if a model numbers them anew; their content tells.
             own = {"turn_id": f"langchain-{message.id}-{key(chat)[:32]}"} if message.id else {}
             turns.append((self.session_id, {**turn, **own}))
-        await answer(self._client.push_many(turns))
+        await answer(self._client.push_many(turns, on_too_large="cut"))
 
     async def _clear(self) -> None:
         with suppress(UnknownSession):
@@ -327,7 +327,8 @@ class Follower:
         if name in self._seen and self._fork(name, words) is None:
             with self._begun_anew_if_it_fails(name):
                 turns = self._turns(name, messages, words)
-                pushed = await answer(self._client.push_many((name, turn) for turn in turns))
+                many = ((name, turn) for turn in turns)
+                pushed = await answer(self._client.push_many(many, on_too_large="cut"))
             self._note(name, words, pushed)
 
     def _line(self, session: str, words: Sequence[str]) -> str:
@@ -357,7 +358,8 @@ class Follower:
         await self._open(name, beside, policy)
         with self._begun_anew_if_it_fails(name):
             turns = self._turns(name, messages, words)
-            pushed, context = await answer(self._client.step_many(name, turns))
+            step = self._client.step_many(name, turns, on_too_large="cut")
+            pushed, context = await answer(step)
         seen = self._note(name, words, pushed)
         if len(seen.words) < len(words):
             return len(seen.words)

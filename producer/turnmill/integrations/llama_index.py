@@ -326,7 +326,8 @@ class ContextMemory(BaseMemory):
             await answer(self._to.open(self.session_id, self._policy))
             self._policy = None
         turns = [{"messages": [chat], "turn_id": turn_id} for turn_id, (_, chat) in waiting]
-        pushed = await answer(self._to.push_many((self.session_id, turn) for turn in turns))
+        many = ((self.session_id, turn) for turn in turns)
+        pushed = await answer(self._to.push_many(many, on_too_large="cut"))
         self._seq, self._unsent = pushed[-1].seq, []
 
     async def _set(self, messages: Sequence[ChatMessage]) -> None:

@@ -148,6 +148,8 @@ class TurnmillSession:
         self._beside = Beside()
         self._offered: tuple[list[MCPServer], tuple[_Turn, ...]] = ([], ())
         self._instructions_tokens = 0
+        self._newest: TResponseInputItem | None = None
+        self._pushed_seq = self._read_seq = 0
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The context as input items, oldest first; with ``limit`` the newest so many.
@@ -162,6 +164,7 @@ class TurnmillSession:
             items = self._remembered(error)
         else:
             items = self._seen = items_of(context) if context else []
+            self._read_seq = context.last_seq if context else 0
         # Slicing from the end by 0 would be all of them.
         return list(items) if most is None else items[max(len(items) - max(most, 0), 0) :]
 
@@ -173,6 +176,7 @@ class TurnmillSession:
             StoreUnavailable: Redis cannot be reached, and nothing is known of the session here.
         """
         turns = [{"messages": turn, "turn_id": uuid4().hex} for turn in turns_of(items)]
+        self._newest = items[-1] if items else self._newest
         try:
             await self._push(turns)
         except StoreUnavailable as error:
@@ -246,10 +250,15 @@ class TurnmillSession:
         except Exception as error:  # noqa: BLE001 - an agent must go on, whatever happened here
             log.warning("model input left as it is: %s", type(error).__name__)
             shown = []
-        if not shown or not given.input or shown[-1] != given.input[-1]:
+        if not shown or not given.input or not self._ends_with(shown, given.input[-1]):
             self.counts.unfiltered += 1
             return given
         return replace(given, input=shown)
+
+    def _ends_with(self, shown: Sequence[TResponseInputItem], item: TResponseInputItem) -> bool:
+        """Whether the context's newest item is this one, be it shortened."""
+        is_ours = self._read_seq == self._pushed_seq and item == self._newest
+        return is_ours or shown[-1] == item
 
     async def _offered_to(self, data: CallModelData[Any]) -> tuple[_Turn, ...]:
         """The schemas of what the agent's MCP servers offer; asked once, while it has these."""
@@ -280,7 +289,10 @@ class TurnmillSession:
         sent = [*self._waiting, *turns]
         if not sent:
             return
-        pushed = await self._client.push_many((self.session_id, turn) for turn in sent)
+        pushed = await self._client.push_many(
+            ((self.session_id, turn) for turn in sent), on_too_large="cut"
+        )
+        self._pushed_seq = pushed[-1].seq
         self._waiting = [turn for turn in self._waiting if turn not in sent]
         self.counts.waiting = len(self._waiting)
         self.counts.pushed += sum(not each.duplicate for each in pushed)

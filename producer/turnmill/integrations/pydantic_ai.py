@@ -400,7 +400,7 @@ class HistoryProcessor(AbstractCapability[Any]):
             seen.beside, seen.is_open = beside, True
         new = [at for at, turn_id in enumerate(ids) if turn_id not in seen.seqs]
         turns = [to_turn(chat.messages[at], turn_id=ids[at]) for at in new]
-        done, context = await self._client.step_many(session, turns)
+        done, context = await self._client.step_many(session, turns, on_too_large="cut")
         for pushed in done:
             seen.seqs[pushed.turn_id] = pushed.seq
             self.counts.pushed += not pushed.duplicate

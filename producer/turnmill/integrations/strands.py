@@ -23,7 +23,7 @@ from strands.types.tools import ToolResultStatus
 
 from turnmill.client._sync.client import ContextClient
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.errors import TurnmillError, UnknownSession
+from turnmill.contract.errors import TurnConflict, TurnmillError, UnknownSession
 from turnmill.contract.policy import Policy
 from turnmill.integrations.shared import Beside, call, function, image, joined, key, originals
 from turnmill.read.context import Context
@@ -213,20 +213,29 @@ class Exchange:
         if not any(told.values()):
             return None
         if self._is_edited(told):
-            self._client.clear(session)
-            self.rewinds += 1
-            self._counts.cleared += 1
-            self.begin_anew()
+            self._clear(session)
             made = set()
         elif (self._seqs or made) and self._is_lost(session):
             self.begin_anew()
             made = set()  # they are all that is left of older turns
         self._open(session, beside)
         own = {name: said for name, said in told.items() if said and name not in made}
-        context = self._step(session, own)
+        try:
+            context = self._step(session, own)
+        except TurnConflict:  # edited where this process did not see it
+            self._clear(session)
+            self._open(session, beside)
+            own = {name: said for name, said in told.items() if said}
+            context = self._step(session, own)
         if own and context.last_seq != self._seqs[[*own][-1]]:
             raise Diverged
         return context
+
+    def _clear(self, session: str) -> None:
+        self._client.clear(session)
+        self.rewinds += 1
+        self._counts.cleared += 1
+        self.begin_anew()
 
     def _is_edited(self, told: dict[str, list[JsonMessage]]) -> bool:
         """Whether a message that was here after the last look has changed or is away."""
@@ -255,7 +264,7 @@ class Exchange:
         turns = [
             {"turn_id": f"strands-{self.rewinds}-{name}", "messages": told[name]} for name in new
         ]
-        done, context = self._client.step_many(session, turns)
+        done, context = self._client.step_many(session, turns, on_too_large="cut")
         for name, pushed in zip(new, done, strict=True):
             self._seqs[name] = pushed.seq
             self._counts.pushed += not pushed.duplicate

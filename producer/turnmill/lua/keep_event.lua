@@ -16,6 +16,7 @@ if is_new then
 end
 local seq = turn_id ~= '' and redis.call('ZSCORE', ids, turn_id)
 if seq then
+  seq = string.format('%.0f', math.floor(tonumber(seq)))
   -- By its seq, an erased turn takes its event with it.
   redis.call('HSET', events, 'seq:' .. seq, at, 'newest', seq .. ' ' .. event_id)
 end

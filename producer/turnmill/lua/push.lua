@@ -1,18 +1,24 @@
 -- Append one turn to the session's log, unless its turn_id was pushed before; its images are kept with it.
 -- KEYS: expiring..., backlog, index, hinted, blob
--- ARGV: session, turn_id, messages, fields, digest, bound:number, counted_by, ttl_ms:number, is_new_id:number, window:number, retry_window:number, checkpoint_every:number, keep_checkpoints:number, hard:number, quiet_ms:number, dialect, told, is_telling:number, images...
+-- ARGV: session, turn_id, messages, fields, digest, content, bound:number, counted_by, ttl_ms:number, is_new_id:number, window:number, retry_window:number, checkpoint_every:number, keep_checkpoints:number, hard:number, quiet_ms:number, dialect, told, is_telling:number, images...
 -- quiet_ms: how long a turn that makes nothing due may wait to be counted
 -- digest: of messages and fields; each turn's chain is made of it and of the chain before: the same chain, the same turns so far
+-- content: seven hexadecimal digits of what was said under the id, '' where it is not compared; the fraction of the id's score
 -- counted_by: the encoding that the bound is exact by, '' where it is fitted
 -- dialect: the provider's shape that the turn came in, '' where nothing tells; the first stays
 -- is_new_id: 1 when the id was made for this push, so that only a retry of it can come with it again
 -- window: how many of the newest ids are remembered; retry_window: the same where all ids so far were made so
 -- told: what the provider counted for the context of a read, or ''; is_telling: 1 when something can be learned from it
 -- images: of each its sha256 and media type; their bytes were put before, and expire soon unless a push follows
--- returns: seq or 0 when an image is not there and nothing was stored, 1 when a hint is needed, 1 when the turn was there already, the id of the checkpoint made or nothing, the incarnation's epoch unless the turn was there already
+-- returns: seq or 0 when an image is not there and nothing was stored, 1 when a hint is needed, 1 when the turn was there already or 2 when another one was, the id of the checkpoint made or nothing, the incarnation's epoch unless the turn was there already
 local known = redis.call('ZSCORE', ids, turn_id)
+local fraction = content ~= '' and tonumber(content, 16) / 2 ^ 28 or 0
 if known then
-  return {tonumber(known), 0, 1, false, false}
+  -- Older versions, erasures and ciphers leave no fraction.
+  local score = tonumber(known)
+  local first = math.floor(score)
+  local is_other = fraction > 0 and score > first and score ~= first + fraction
+  return {first, 0, is_other and 2 or 1, false, false}
 end
 local hashes = {}
 for at = 1, #images, 2 do
@@ -43,7 +49,7 @@ end
 local exact = counted_by ~= '' and {'counted_by', counted_by} or {}
 redis.call('XADD', log, string.format('%.0f-0', seq), 'messages', messages, 'bound', bound, 'turn_id', turn_id,
   'fields', fields, 'at', now_ms, 'blobs', table.concat(hashes, ' '), 'chain', chain, unpack(exact))
-redis.call('ZADD', ids, seq, turn_id)
+redis.call('ZADD', ids, string.format('%.17g', seq + fraction), turn_id)
 if is_new_id == 1 and seq == 1 then
   redis.call('HSET', meta, 'new_ids', 1)
 elseif is_new_id == 1 and seen[19] then
@@ -52,7 +58,7 @@ elseif seen[19] then
   redis.call('HDEL', meta, 'new_ids')
 end
 if seq > window then
-  redis.call('ZREMRANGEBYSCORE', ids, '-inf', seq - window)
+  redis.call('ZREMRANGEBYSCORE', ids, '-inf', '(' .. string.format('%.0f', seq - window + 1))
 end
 
 -- A session notes which images it holds, and an image which sessions hold it.

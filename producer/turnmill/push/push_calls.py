@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import Pushed
 from turnmill.contract.correction import LEAST_TOKENS, Told
-from turnmill.contract.errors import StoreUnavailable, TurnmillError
+from turnmill.contract.errors import StoreUnavailable, TurnConflict, TurnmillError
 from turnmill.contract.estimate import Exact, bound_turn
 from turnmill.contract.images import StoredImage
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.scripts import Call, Command
 from turnmill.contract.sealing import Secret
+from turnmill.push.too_large import bytes_of
 from turnmill.read.view import DEFAULT_POLICY
 
 CHUNK = 500
@@ -45,6 +46,9 @@ CHUNK_BYTES = 32 * 1024 * 1024
 MOST_COUNTED = 65_536
 """Bytes of a turn that is counted when it is pushed: at most some two milliseconds."""
 
+_OTHER: Final = 2
+"""Where Redis says whether a turn was there: another one was, under this id."""
+
 PUT_MS = 300_000
 """How long Redis keeps an image that was put but never pushed."""
 
@@ -54,6 +58,7 @@ class PushCall(NamedTuple):
 
     Attributes:
         made_ns: when, by the monotonic clock; of a client that notes it.
+        cut: as in ``Pushed``.
     """
 
     call: Call
@@ -61,6 +66,7 @@ class PushCall(NamedTuple):
     turn_id: str
     images: tuple[StoredImage, ...] = ()
     made_ns: int = 0
+    cut: int = 0
 
 
 def chunks(pushes: Sequence[PushCall]) -> Iterator[list[PushCall]]:
@@ -106,6 +112,7 @@ def pushed(push: PushCall, reply: Sequence[Any] | TurnmillError) -> tuple[Pushed
 
     Raises:
         TurnmillError: the reply is this error.
+        TurnConflict: another turn was pushed under its id.
         StoreUnavailable: Redis lacks an image of the turn, so it did not store the turn.
     """
     if isinstance(reply, TurnmillError):
@@ -115,12 +122,18 @@ def pushed(push: PushCall, reply: Sequence[Any] | TurnmillError) -> tuple[Pushed
         raise StoreUnavailable(
             "Redis lost the turn's images before the turn was there: does it evict keys?"
         )
+    if duplicate == _OTHER:
+        raise TurnConflict(
+            f"turn_id: turn {seq} was pushed under it before, with other messages; nothing was "
+            "stored"
+        )
     done = Pushed(
         session=push.session,
         seq=Seq(seq),
         turn_id=push.turn_id,
         duplicate=bool(duplicate),
         checkpoint=checkpoint.decode() if checkpoint else None,
+        cut=push.cut,
     )
     return done, bool(hint)
 
@@ -138,8 +151,3 @@ def telling(told: Told | None) -> dict[str, int | str]:
     if told is None:
         return {"told": "", "is_telling": 0}
     return {"told": told.encode(), "is_telling": int(told.tokens >= LEAST_TOKENS)}
-
-
-def bytes_of(images: Iterable[StoredImage]) -> int:
-    """Bytes of images together."""
-    return sum(len(image.data) for image in images)

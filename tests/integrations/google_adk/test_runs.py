@@ -23,7 +23,7 @@ from tests.integrations.google_adk.clerk import (
     text,
 )
 from tests.integrations.google_adk.conftest import POLICY
-from tests.integrations.scripted import question
+from tests.integrations.scripted import huge, question
 from tests.processes import wait_until
 from tests.specifications.agents import settled
 from turnmill import AsyncContextClient, ContextClient, StoreUnavailable
@@ -132,3 +132,23 @@ async def test_if_redis_goes_away_the_model_is_asked_with_what_adk_has(
         question(1),
         question(2),
     ]
+
+
+async def test_a_result_that_is_too_large_is_cut_and_its_event_stays_whole(
+    agents: ContextClient,
+    service: TurnmillSessionService,
+    endpoint: ClerkEndpoint,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    office = Office(clerk(endpoint), service)
+    with monkeypatch.context() as patched:
+        patched.setattr("tests.integrations.google_adk.clerk.lying", huge)
+        await office.ask(question(1))
+    await office.ask(question(2))
+
+    assert office.plugin.counts.failed == 0
+    assert len(endpoint.shown) == 4
+    assert_legal(endpoint.shown, agents.info(office.name).limits.hard)
+    assert "characters removed" in str(endpoint.shown[1])
+    assert any(question(2) in text(message) for message in endpoint.shown[-1])
+    assert max(len(event.model_dump_json()) for event in await office.events()) > 1_500_000

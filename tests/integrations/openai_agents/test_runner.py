@@ -171,3 +171,29 @@ async def test_tools_of_mcp_servers_count(
     assert [tool["name"] for tool in endpoint.requests[-1].body["tools"]] == ["find_owner"]
     assert (await client.info("s")).tools_tokens > 20
     assert session.counts.unfiltered == 0
+
+
+async def test_a_result_that_is_too_large_is_cut_and_the_limit_holds_on(
+    endpoint: ScriptedResponses,
+    model: OpenAIResponsesModel,
+    client: AsyncContextClient,
+    counter: Counter,
+) -> None:
+    session = TurnmillSession("s", client=client, policy=SMALL)
+    filtered = RunConfig(call_model_input_filter=session.call_model_input_filter)
+
+    @function_tool
+    def look(part: int) -> str:
+        """Look into a part of the log."""
+        return f"Part {part}: " + "crate of herring, " * 84_000
+
+    agent = Agent(name="Clerk", model=model, tools=[look])
+    for at in range(2):
+        endpoint.outputs += [[call("look", at, part=at)], [message(f"Part {at} is fine.", at)]]
+        await Runner.run(agent, f"Check part {at}.", session=session, run_config=filtered)
+
+    assert session.counts.unfiltered == session.counts.failed == 0
+    assert len(endpoint.requests) == 4
+    check(endpoint.inputs, counter)
+    assert "characters removed" in str(endpoint.inputs[1])
+    assert "Check part 1." in str(endpoint.inputs[-1])

@@ -40,6 +40,7 @@ from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.hint.waker import HintCounts, Waker, waker_for
 from turnmill.push import push_calls
 from turnmill.push.push_calls import PushCall
+from turnmill.push.too_large import OnTooLarge
 from turnmill.read.context import Context
 from turnmill.read.reply import Known, known_since, read_context, whole_context
 
@@ -125,20 +126,32 @@ class AsyncContextClient:
         return self._waker.counts
 
     async def push(
-        self, session: str, turn: TurnLike, *, turn_id: str | None = None, usage: object = None
+        self,
+        session: str,
+        turn: TurnLike,
+        *,
+        turn_id: str | None = None,
+        usage: object = None,
+        on_too_large: OnTooLarge = "raise",
     ) -> Pushed:
         """Append a turn: a ``Turn``, one message, or a list of messages. One round trip.
 
-        Pushing the same ``turn_id`` again stores nothing and returns the same seq.
+        Pushing the same ``turn_id`` again stores nothing and returns the same seq; with other
+        messages it is a ``TurnConflict``. A cipher keeps that from being seen.
+
+        A turn over the client's limits is refused; with ``on_too_large="cut"`` its longest texts
+        lose their middle, images that have no room go, notes in their places say so, and
+        ``Pushed.cut`` says how much it was.
 
         ``usage`` is what the provider reported for the request that this client's last ``read``
         of the session made: its object, its JSON, or the number of its input tokens. From that is
         learned what the provider's tokens are; push it with the answer.
 
         Raises:
-            InvalidTurn, TurnTooLarge, InvalidName, InvalidInput, QuotaExceeded: nothing was stored.
+            InvalidTurn, TurnTooLarge, TurnConflict, InvalidName, InvalidInput, QuotaExceeded:
+                nothing was stored.
         """
-        push = await self._admitted(session, turn, turn_id, usage)
+        push = await self._admitted(session, turn, turn_id, usage, on_too_large)
         [done] = await self._push([push])
         if done.seq == 1:
             await self._welcome(done.session)
@@ -152,28 +165,35 @@ class AsyncContextClient:
         turn_id: str | None = None,
         usage: object = None,
         beside: int = 0,
+        on_too_large: OnTooLarge = "raise",
     ) -> Context:
         """Append a turn, as ``push``, and return the context with it, as ``read``.
 
         One round trip for both; two for new images of others, and for a session's first turn.
 
         Raises:
-            InvalidTurn, TurnTooLarge, InvalidName, InvalidInput, QuotaExceeded: nothing was stored.
+            InvalidTurn, TurnTooLarge, TurnConflict, InvalidName, InvalidInput, QuotaExceeded:
+                nothing was stored.
             CorruptContext, NewerFormat, CannotDecrypt: the turn is stored, but cannot be read.
         """
-        push = await self._admitted(session, turn, turn_id, usage)
+        push = await self._admitted(session, turn, turn_id, usage, on_too_large)
         _, context = await self._step([push], beside)
         return context
 
     async def step_many(
-        self, session: str, turns: Iterable[TurnLike], *, beside: int = 0
+        self,
+        session: str,
+        turns: Iterable[TurnLike],
+        *,
+        beside: int = 0,
+        on_too_large: OnTooLarge = "raise",
     ) -> tuple[list[Pushed], Context]:
         """Append turns, as ``push_many``, and return where they went and the context with them.
 
         One round trip for 500 turns. With no turns at all it only reads, and raises what that
         does.
         """
-        calls = await self._many_admitted((session, turn) for turn in turns)
+        calls = await self._many_admitted(((session, turn) for turn in turns), on_too_large)
         done: list[Pushed] = []
         *chunks, last = list(push_calls.chunks(calls)) or [[]]
         for chunk in chunks:
@@ -185,13 +205,16 @@ class AsyncContextClient:
         pushed, context = await self._step(last, beside)
         return [*done, *pushed], context
 
-    async def push_many(self, turns: Iterable[tuple[str, TurnLike]]) -> list[Pushed]:
+    async def push_many(
+        self, turns: Iterable[tuple[str, TurnLike]], *, on_too_large: OnTooLarge = "raise"
+    ) -> list[Pushed]:
         """Append many (session, turn) pairs, pipelined, in the order given.
 
         All are checked before any is sent. When Redis fails midway some may be stored; give the
-        turns ids and push again.
+        turns ids and push again. After a ``TurnConflict`` with an earlier turn the others are
+        stored.
         """
-        calls = await self._many_admitted(turns)
+        calls = await self._many_admitted(turns, on_too_large)
         done: list[Pushed] = []
         for chunk in push_calls.chunks(calls):
             done += await self._push(chunk)
@@ -201,24 +224,40 @@ class AsyncContextClient:
         return done
 
     async def _admitted(
-        self, session: str, turn: TurnLike, turn_id: str | None, usage: object
+        self,
+        session: str,
+        turn: TurnLike,
+        turn_id: str | None,
+        usage: object,
+        on_too_large: OnTooLarge,
     ) -> PushCall:
         """The push of a turn that was checked and that quotas have room for."""
         told = self._reads.told(session, usage)
         exact = self._exact and self._exact.under(self._lately.encoding(session))
         under = self._reads.prefix(session)
         push = self._commands.push(
-            session, turn, turn_id, told=told, exact=exact, under=under, new_id=new_id
+            session,
+            turn,
+            turn_id,
+            told=told,
+            exact=exact,
+            under=under,
+            on_too_large=on_too_large,
+            new_id=new_id,
         )
         push = self._given.dated(push)
         await self._redis.register(REGISTER_EVERY_S)
         await self._redis.admit(map(self._commands.exists, [session]), pushes=1)
         return push
 
-    async def _many_admitted(self, turns: Iterable[tuple[str, TurnLike]]) -> list[PushCall]:
+    async def _many_admitted(
+        self, turns: Iterable[tuple[str, TurnLike]], on_too_large: OnTooLarge
+    ) -> list[PushCall]:
         exact, encoding = self._exact, self._lately.encoding
         counted = ((s, turn, exact and exact.under(encoding(s))) for s, turn in turns)
-        pushes = self._commands.push_many(counted, under=self._reads.prefix, new_id=new_id)
+        pushes = self._commands.push_many(
+            counted, under=self._reads.prefix, on_too_large=on_too_large, new_id=new_id
+        )
         calls = list(map(self._given.dated, pushes))
         await self._redis.register(REGISTER_EVERY_S)
         sessions = {call.session for call in calls}

@@ -34,6 +34,7 @@ from turnmill.contract.results import (
 )
 from turnmill.contract.rules import Rule
 from turnmill.contract.turns import TurnLike
+from turnmill.push.too_large import OnTooLarge
 from turnmill.push.turn_builders import Image, interaction, step
 from turnmill.read.context import Context
 from turnmill.recall import NAME, NOT_NOW, answered, asked, chat_schema
@@ -153,16 +154,30 @@ class AsyncContextManager:
         return self._session
 
     async def push(
-        self, turn: TurnLike, *, turn_id: str | None = None, usage: object = None
+        self,
+        turn: TurnLike,
+        *,
+        turn_id: str | None = None,
+        usage: object = None,
+        on_too_large: OnTooLarge = "raise",
     ) -> Pushed:
         """Append a turn, as ``AsyncContextClient.push``."""
-        return await self._client.push(self._session, turn, turn_id=turn_id, usage=usage)
+        return await self._client.push(
+            self._session, turn, turn_id=turn_id, usage=usage, on_too_large=on_too_large
+        )
 
     async def step(
-        self, turn: TurnLike, *, turn_id: str | None = None, usage: object = None
+        self,
+        turn: TurnLike,
+        *,
+        turn_id: str | None = None,
+        usage: object = None,
+        on_too_large: OnTooLarge = "raise",
     ) -> Context:
         """Append a turn and return the context with it, as ``AsyncContextClient.step``."""
-        return await self._client.step(self._session, turn, turn_id=turn_id, usage=usage)
+        return await self._client.step(
+            self._session, turn, turn_id=turn_id, usage=usage, on_too_large=on_too_large
+        )
 
     async def add_turn(
         self,

@@ -35,6 +35,7 @@ from turnmill.contract.results import (
 )
 from turnmill.contract.rules import Rule
 from turnmill.contract.turns import TurnLike
+from turnmill.push.too_large import OnTooLarge
 from turnmill.push.turn_builders import Image, interaction, step
 from turnmill.read.context import Context
 from turnmill.recall import NAME, NOT_NOW, answered, asked, chat_schema
@@ -153,13 +154,31 @@ class ContextManager:
         """The session's name."""
         return self._session
 
-    def push(self, turn: TurnLike, *, turn_id: str | None = None, usage: object = None) -> Pushed:
+    def push(
+        self,
+        turn: TurnLike,
+        *,
+        turn_id: str | None = None,
+        usage: object = None,
+        on_too_large: OnTooLarge = "raise",
+    ) -> Pushed:
         """Append a turn, as ``ContextClient.push``."""
-        return self._client.push(self._session, turn, turn_id=turn_id, usage=usage)
+        return self._client.push(
+            self._session, turn, turn_id=turn_id, usage=usage, on_too_large=on_too_large
+        )
 
-    def step(self, turn: TurnLike, *, turn_id: str | None = None, usage: object = None) -> Context:
+    def step(
+        self,
+        turn: TurnLike,
+        *,
+        turn_id: str | None = None,
+        usage: object = None,
+        on_too_large: OnTooLarge = "raise",
+    ) -> Context:
         """Append a turn and return the context with it, as ``ContextClient.step``."""
-        return self._client.step(self._session, turn, turn_id=turn_id, usage=usage)
+        return self._client.step(
+            self._session, turn, turn_id=turn_id, usage=usage, on_too_large=on_too_large
+        )
 
     def add_turn(
         self,

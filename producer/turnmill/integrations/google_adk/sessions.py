@@ -327,7 +327,7 @@ class TurnmillSessionService(BaseSessionService):
 
         Raises:
             SessionNotFoundError: the session was deleted, or has expired.
-            TurnTooLarge: it is larger than the client allows; nothing was stored.
+            TurnTooLarge: it is larger than the client allows, and has no texts that could be cut.
         """
         if event.partial:
             return event
@@ -356,7 +356,7 @@ class TurnmillSessionService(BaseSessionService):
         """Push the events by the ids of their turns; False where there is nothing to push."""
         said = {turn_id: to_chat(event) for turn_id, event in events.items()}
         turns = [(owner.name, to_turn(each, turn_id=key)) for key, each in said.items() if each]
-        await self.client.push_many(turns)
+        await self.client.push_many(turns, on_too_large="cut")
         return bool(turns)
 
     async def _rewind(self, owner: Owner) -> None:

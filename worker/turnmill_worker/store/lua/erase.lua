@@ -23,11 +23,11 @@ local instead = {}
 for at = turns_end + 1, erased_end, 5 do
   instead[words[at]] = {messages = words[at + 1], bound = words[at + 2], fields = words[at + 3],
     turn_id = words[at + 4], blobs = ''}
-  for _, known_id in ipairs(redis.call('ZRANGEBYSCORE', ids, words[at], words[at])) do
-    if known_id ~= words[at + 4] then
-      redis.call('ZREM', ids, known_id)
-      redis.call('ZADD', ids, words[at], words[at + 4])
-    end
+  local after = '(' .. string.format('%.0f', tonumber(words[at]) + 1)
+  for _, known_id in ipairs(redis.call('ZRANGEBYSCORE', ids, words[at], after)) do
+    redis.call('ZREM', ids, known_id)
+    -- Without the fraction, which was made of its words.
+    redis.call('ZADD', ids, words[at], words[at + 4])
   end
   -- What a framework kept of the turn; it reads what is left.
   local kept = redis.call('HGET', events, 'seq:' .. words[at])

@@ -36,7 +36,7 @@ for at = 1, #entries, 9 do
     newly_counted = newly_counted + tonumber(entries[at + 1])
   end
 end
-redis.call('ZREMRANGEBYSCORE', ids, '(' .. string.format('%.0f', seq), '+inf')
+redis.call('ZREMRANGEBYSCORE', ids, after, '+inf')
 -- A key without members is gone, and the next push would make one without a lifetime.
 if #entries == 0 then
   redis.call('XADD', log, '0-1', 'none', '')
