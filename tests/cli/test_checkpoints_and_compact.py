@@ -179,3 +179,19 @@ def test_clear_leaves_the_system_prompt(served: Callable[..., Ran], client: Cont
 
     assert "4 turns set aside" in ran.stdout
     assert client.read("s").messages == [{"role": "system", "content": "Be brief."}]
+
+
+def test_a_fork_and_a_rewind_from_the_command_line(
+    served: Callable[..., Ran], client: ContextClient
+) -> None:
+    talk(client, "s", 4)
+
+    forked = served("fork", "s", "other", "--at", "2", "--json")
+    again = served("fork", "s", "other")
+    rewound = served("rewind", "s", "--at", "4", stdin="y\n")
+
+    assert (forked.json["session"], forked.json["seq"]) == ("other", 2)
+    assert "there is a session 'other'" in again.stderr
+    assert "back at turn 3: 1 turn set aside" in rewound.stdout
+    assert [client.info(each).turns_in_log for each in ("s", "other")] == [3, 2]
+    assert "begun as another session was after turn 2" in served("history", "other").stdout
