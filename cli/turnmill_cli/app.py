@@ -43,6 +43,8 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "checkpoint": "commands.compactions:checkpoint",
         "checkpoints": "commands.compactions:checkpoints",
         "rollback": "commands.compactions:rollback",
+        "rewind": "commands.compactions:rewind",
+        "fork": "commands.compactions:fork",
     },
     "Look back": {
         "transcript": "commands.turns:transcript",

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         Checkpoint,
         ContextInfo,
         Forgotten,
+        Forked,
         GroundedContext,
         GroundedMemory,
         ParkedSession,
@@ -87,7 +88,7 @@ __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
     "Context", "ContextInfo", "Limits", "Message", "Policy", "Pushed", "QualityWeights", "Receipt",
     "SummaryEvent", "Turn", "Usage", "Wait",
     # what methods of a handle return
-    "Checkpoint", "Forgotten", "GroundedContext", "GroundedMemory", "ParkedSession",
+    "Checkpoint", "Forgotten", "Forked", "GroundedContext", "GroundedMemory", "ParkedSession",
     "RollbackResult", "Rule",
     "SummarizationResult", "TurnResult",
     # a session from its first turn on
@@ -116,7 +117,7 @@ _HOMES = {
     "contract.job_outcomes": ("Compaction",),
     "contract.policy": ("Policy", "QualityWeights"),
     "contract.results": (
-        "Checkpoint", "ContextInfo", "Forgotten", "GroundedContext", "GroundedMemory",
+        "Checkpoint", "ContextInfo", "Forgotten", "Forked", "GroundedContext", "GroundedMemory",
         "ParkedSession", "RollbackResult", "SummarizationResult", "TurnResult", "Wait",
     ),
     "contract.rules": ("Rule",),

@@ -27,6 +27,22 @@ pytestmark = pytest.mark.worker
 # --- checkpoints and compact ----------------------------------------------------------------------
 
 
+def test_a_fork_and_a_rewind_from_the_command_line(
+    served: Callable[..., Ran], client: ContextClient
+) -> None:
+    talk(client, "s", 4)
+
+    forked = served("fork", "s", "other", "--at", "2", "--json")
+    again = served("fork", "s", "other")
+    rewound = served("rewind", "s", "--at", "4", stdin="y\n")
+
+    assert (forked.json["session"], forked.json["seq"]) == ("other", 2)
+    assert "there is a session 'other'" in again.stderr
+    assert "back at turn 3: 1 turn set aside" in rewound.stdout
+    assert [client.info(each).turns_in_log for each in ("s", "other")] == [3, 2]
+    assert "begun as another session was after turn 2" in served("history", "other").stdout
+
+
 def test_a_checkpoint_is_named_listed_and_gone_back_to(
     served: Callable[..., Ran], client: ContextClient
 ) -> None:

@@ -30,7 +30,7 @@ PUBLIC = set(
     AsyncRecallTool RecallTool
     Context ContextInfo Limits Message Policy Pushed QualityWeights Receipt
     SummaryEvent Turn Usage Wait
-    Checkpoint Forgotten GroundedContext GroundedMemory ParkedSession RollbackResult Rule
+    Checkpoint Forgotten Forked GroundedContext GroundedMemory ParkedSession RollbackResult Rule
     SummarizationResult TurnResult
     CommittedContext Compaction StoredContext Trajectory TrajectoryTurn
     CeleryWaker HintCounts SilentWaker Waker

@@ -34,6 +34,7 @@ from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.requests.dispatch import Answering
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
+from turnmill_worker.requests.forking import Forking
 from turnmill_worker.requests.grounding import GroundingService, HybridSearch, Remembering
 from turnmill_worker.requests.rollback import Rollback, TakingBack
 from turnmill_worker.settings import Settings, load_settings
@@ -129,13 +130,6 @@ def _parts(app: Celery, _pid: int) -> Parts:
     outgoing = RedisOutgoing(client, replicas=settings().archive_replicas)
     states = RedisStates(client)
     summarizers = Registry(settings(), _gates())
-    batches = Batches(
-        RedisBatchNotes(client),
-        RegisteredBatches(summarizers),
-        first_look_s=settings().batch_first_look_s,
-        longest_pause_s=settings().batch_longest_pause_s,
-        deadline_s=settings().batch_deadline_s,
-    )
     sessions = RedisSessions(
         client, lease_s=settings().lease_s, patience_s=PATIENCE_S, archive=archive
     )
@@ -146,7 +140,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
         counters=counters,
         summarizers=summarizers,
         templates=TemplateLoader(template_dirs(settings().template_dirs)),
-        batches=batches,
+        batches=_batches(client, summarizers),
     )
     memories = GroundingService(archive, _hybrid()) if archive else None
     return Parts(
@@ -157,10 +151,21 @@ def _parts(app: Celery, _pid: int) -> Parts:
             pipeline=pipeline,
             rollback=Rollback(states, archive, counters),
             taking_back=TakingBack(sessions, states, archive, counters),
+            forking=Forking(states, archive, counters),
             exporting=Exporting(states, outgoing, archive),
             erasing=Erasing(states, archive, counters, hints),
             remembering=Remembering(archive, memories, _quotas()),
         ),
+    )
+
+
+def _batches(client: redis.Redis, summarizers: Registry) -> Batches:
+    return Batches(
+        RedisBatchNotes(client),
+        RegisteredBatches(summarizers),
+        first_look_s=settings().batch_first_look_s,
+        longest_pause_s=settings().batch_longest_pause_s,
+        deadline_s=settings().batch_deadline_s,
     )
 
 

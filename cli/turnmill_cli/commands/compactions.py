@@ -165,6 +165,58 @@ def rollback(
     )
 
 
+def fork(
+    session: SessionName,
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The name of the fork.")],
+    connection: Connection,
+    at: Annotated[
+        str,
+        typer.Option(
+            metavar="SEQ|ID|vN",
+            help="Its newest turn, by seq or turn id; or a checkpoint, or v3 for version 3.",
+            show_default="now",
+        ),
+    ] = "",
+    as_json: JsonFlag = False,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Begin a session as another one was after a turn; both go on independently."""
+    with connection.client(hints=True) as client, asking(timeout):
+        done = client.fork(session, new, at=_turn(at) if at else None, timeout_s=timeout)
+    if as_json:
+        print_json(done.model_dump(mode="json"))
+    else:
+        print_line(f"{done.session} begins as {session} was after turn {done.seq:,}")
+
+
+def rewind(
+    session: SessionName,
+    connection: Connection,
+    at: Annotated[
+        str, typer.Option(metavar="SEQ|ID", help="The first turn to leave, by seq or turn id.")
+    ],
+    yes: Yes = False,
+    as_json: JsonFlag = False,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Go back to before a turn, to push it anew. The archive keeps it and later ones, marked."""
+    with connection.client(hints=True) as client:
+        confirm(f"Set turn {clean(at)} of {session} and all later ones aside?", yes=yes)
+        with asking(timeout):
+            done = client.rewind(session, at=_turn(at), timeout_s=timeout)
+    if as_json:
+        print_json(done.model_dump(mode="json"))
+        return
+    print_line(
+        f"{session} is back at {done.restored}: {count(done.turns_lost, 'turn')} set aside, "
+        f"version {done.version}"
+    )
+
+
+def _turn(at: str) -> str | int:
+    return int(at) if at.isascii() and at.isdecimal() else at
+
+
 class _Destination(NamedTuple):
     """What to go back to: for ``client.rollback`` and for a person, and its turn if it is known."""
 

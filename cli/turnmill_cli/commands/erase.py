@@ -16,7 +16,7 @@ from turnmill.contract.errors import NotAnswered, Transient, UnknownSession
 from turnmill.contract.names import Namespace, SessionId
 from turnmill_cli.archive_database import ArchiveDatabase
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout, Yes
-from turnmill_cli.output import CommandFailed, confirm, count, print_json, print_line
+from turnmill_cli.output import CommandFailed, clean, confirm, count, print_json, print_line
 from turnmill_cli.progress import asking
 from turnmill_worker.ports.values import SessionRef
 
@@ -98,7 +98,7 @@ def _ask(
 
 
 def _is_any(done: Erased) -> bool:
-    return bool(done.turns or done.earlier or done.checkpoints or done.memories)
+    return bool(done.turns or done.earlier or done.checkpoints or done.memories or done.forks)
 
 
 def _what(done: Erased) -> str:
@@ -120,6 +120,8 @@ def _print(done: Erased) -> None:
         print_line(f"nothing of that is in {done.session}")
         return
     print_line(f"{'would erase' if done.dry_run else 'erased'} {_what(done)}")
+    if done.forks:
+        print_line(f"  also in its forks {', '.join(map(clean, done.forks))}", "dim")
     if done.remade:
         would = "would be" if done.dry_run else "is"
         print_line(f"  its context {would} made anew of the turns that remain", "dim")

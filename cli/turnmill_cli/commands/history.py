@@ -38,7 +38,7 @@ from turnmill_cli.progress import asking
 
 # --- history --------------------------------------------------------------------------------------
 
-_NO_COMPACTION = ("rollback", "erase")
+_NO_COMPACTION = ("rollback", "erase", "fork")
 
 
 class _Recorded(NamedTuple):
@@ -143,6 +143,8 @@ def _covered(record: Compaction) -> str:
         parts.append(f"{count(record.elided, 'message')} now shortened")
     if record.strategy == "rollback":
         parts.append(f"back to turn {record.last_seq:,}")
+    if record.strategy == "fork":
+        parts.append(f"begun as another session was after turn {record.last_seq:,}")
     if record.strategy == "erase":
         parts.append("words were erased: `turnmill archive erasures` says of which turns")
     if record.model:

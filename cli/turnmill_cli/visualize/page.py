@@ -301,6 +301,7 @@ DOES = {
     "managed": "A text that follows a template replaced older turns.",
     "iterations": "A summary of its own replaced each finished iteration.",
     "rollback": "The session went back to an earlier state.",
+    "fork": "The session began as another one was.",
     "erase": "Words were erased, and the context is made anew of what remains.",
 }
 

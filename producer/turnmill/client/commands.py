@@ -497,6 +497,21 @@ class Commands:
         return {"to": to}
 
     @staticmethod
+    def fork(new_session: str, at: str | int | None) -> dict[str, Any]:
+        """The request to begin a session as another was.
+
+        Raises:
+            InvalidName: no session can have this name.
+            InvalidInput: ``at`` is no seq and no id.
+        """
+        return {"fork": session_id(new_session), "at": None if at is None else _turn(at)}
+
+    @staticmethod
+    def rewind(at: str | int) -> dict[str, Any]:
+        """The request to go back to before a turn; raises as ``fork``."""
+        return {"rewind": _turn(at)}
+
+    @staticmethod
     def summarize(template: str) -> dict[str, Any]:
         """The request for a summary; without a template, the policy decides how it is made.
 
@@ -681,3 +696,9 @@ def _checkpoint(entry: tuple[bytes, Any], *, automatic: bool) -> Checkpoint:
         at_ms=int(at.partition(b"-")[0]),
         automatic=automatic,
     )
+
+
+def _turn(at: str | int) -> str | int:
+    if isinstance(at, bool) or not isinstance(at, str | int):
+        raise InvalidInput(f"at: must be a turn's seq or id, got {type(at).__name__}")
+    return at

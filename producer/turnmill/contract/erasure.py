@@ -31,6 +31,7 @@ class Erased(Value):
         images: of the archive, those that nothing shows any more.
         remade: whether the context is made anew of the turns that remain.
         in_system_prompt: system prompt or tools have some of it, and stay as they are.
+        forks: sessions forked from this one, in which turns they share were erased, too.
         rewritten: whether the database's files were written anew, so that they hold no old bytes;
             None where there is no archive.
     """
@@ -50,6 +51,7 @@ class Erased(Value):
     remade: bool = False
     in_system_prompt: bool = False
     rewritten: bool | None = None
+    forks: tuple[SessionId, ...] = ()
 
 
 def erasing(

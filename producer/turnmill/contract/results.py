@@ -151,6 +151,22 @@ class RollbackResult(Value):
     turns_lost: int
 
 
+class Forked(Value):
+    """How a session began that is a fork of another.
+
+    Attributes:
+        session: the fork.
+        of: the session that it was forked from.
+        seq: its newest turn; seqs are the same in both.
+        version: of its context.
+    """
+
+    session: SessionId
+    of: SessionId
+    seq: Seq
+    version: Version
+
+
 class Forgotten(Value):
     """What forgetting removed; true when there was such a session.
 

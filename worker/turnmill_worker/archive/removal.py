@@ -22,12 +22,21 @@ from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.names import Namespace, Seq, SessionId
 from turnmill_worker.archive import writes
 from turnmill_worker.archive.memories import memories_were_deleted
-from turnmill_worker.archive.rows import chunks, compaction_row, lock, of, session_row, turn_row
+from turnmill_worker.archive.rows import (
+    chunks,
+    compaction_row,
+    epoch_number,
+    lock,
+    of,
+    session_row,
+    turn_row,
+)
 from turnmill_worker.archive.schema import (
     blob_refs,
     blobs,
     compactions,
     erasures,
+    forks,
     managed_views,
     memories,
     opened_row,
@@ -35,7 +44,7 @@ from turnmill_worker.archive.schema import (
     sessions,
     turns,
 )
-from turnmill_worker.ports.values import Batch, Emptied, Erasure, Gone, Removed, SessionRef
+from turnmill_worker.ports.values import Batch, Emptied, Erasure, Fork, Gone, Removed, SessionRef
 
 
 def remove(
@@ -45,10 +54,11 @@ def remove(
     through_epoch: int | None = None,
     but: int | None = None,
     older_than_ms: int | None = None,
+    only: int | None = None,
 ) -> Removed:
     """Delete the session: all of it, or up to an incarnation, or only if it is still that old.
 
-    ``but`` is an incarnation that stays, with what Redis lost of it.
+    ``but`` is an incarnation that stays, with what Redis lost of it; ``only`` the one that goes.
     """
     lock(connection, ref.namespace)
     if older_than_ms is not None and not _is_older(connection, ref, older_than_ms):
@@ -56,15 +66,15 @@ def remove(
     kept = () if but is None else (but, *_branches(connection, ref, but))
 
     def which(table: Table) -> ColumnElement[bool]:
-        return _which(table, ref, through_epoch, kept)
+        return _which(table, ref, through_epoch, kept) if only is None else of(table, ref, only)
 
     def gone(table: Table) -> int:
         return connection.execute(delete(table).where(which(table))).rowcount
 
     hashes = select(blob_refs.c.sha256).where(which(blob_refs))
     shown = set(connection.execute(hashes).scalars())
-    gone(sessions)
-    gone(blob_refs)
+    for table in (sessions, blob_refs, forks):
+        gone(table)
     removed = Removed(
         turns=gone(turns),
         compactions=gone(compactions),
@@ -72,10 +82,28 @@ def remove(
         memories=gone(memories),
         blobs=release(connection, ref.namespace, shown),
     )
-    connection.execute(delete(erasures).where(_records(ref, through_epoch, but)))
+    if only is None:
+        connection.execute(delete(erasures).where(_records(ref, through_epoch, but)))
     if removed.memories:
         memories_were_deleted(connection, ref.namespace)
     return removed
+
+
+def note_fork(connection: Connection, ref: SessionRef, epoch: int, fork: Fork) -> None:
+    """Keep that it has turns of this session, and of those that this one has turns of."""
+    lock(connection, ref.namespace)
+    earlier = connection.execute(select(forks.c.parent).where(of(forks, ref, epoch))).scalars()
+    own = {"session": fork.session, "epoch": epoch_number(fork.epoch), "until_ms": fork.until_ms}
+    parents = sorted({ref.session, *earlier})
+    rows = [{"namespace": ref.namespace, "parent": parent, **own} for parent in parents]
+    connection.execute(insert(forks), rows)
+
+
+def read_forks(connection: Connection, ref: SessionRef) -> list[Fork]:
+    """The sessions that have turns of this one."""
+    mine = (forks.c.namespace == ref.namespace) & (forks.c.parent == ref.session)
+    rows = connection.execute(select(forks).where(mine).order_by(forks.c.epoch))
+    return [Fork(SessionId(row.session), str(row.epoch), row.until_ms) for row in rows]
 
 
 def count(connection: Connection, ref: SessionRef) -> Removed:

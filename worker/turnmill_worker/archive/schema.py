@@ -196,6 +196,17 @@ erasures = _table(
 """That words were erased, when, by whom and of which turns; never which words."""
 
 
+forks = _table(
+    "forks",
+    *_session(),
+    Column("parent", Text, nullable=False),
+    _number("until_ms"),
+    Index("ix_forks_parent", "namespace", "parent"),
+    key=("namespace", "session", "epoch", "parent"),
+)
+"""One row for each session that a fork has turns of; see ``Fork``."""
+
+
 _CONTENT: Final[Mapping[str, tuple[str, ...]]] = {
     "turns": ("messages", "fields"),
     "compactions": ("context", "detail"),

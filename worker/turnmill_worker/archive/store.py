@@ -24,6 +24,7 @@ from turnmill_worker.ports.values import (
     Drain,
     Emptied,
     Erasure,
+    Fork,
     Gone,
     Mark,
     Memory,
@@ -250,6 +251,21 @@ class SqlArchive(Database):
         """The records of erasures, oldest first, of one session or all."""
         with self._read() as connection:
             return removal.read_erasures(connection, namespace, session)
+
+    def note_fork(self, ref: SessionRef, epoch: str, fork: Fork) -> None:
+        """Keep that a session has turns of this one, and of those that this one has turns of."""
+        with self._write() as connection:
+            removal.note_fork(connection, ref, epoch_number(epoch), fork)
+
+    def forks(self, ref: SessionRef) -> list[Fork]:
+        """Sessions that have turns of this one, or were to have some."""
+        with self._read() as connection:
+            return removal.read_forks(connection, ref)
+
+    def drop(self, ref: SessionRef, epoch: str) -> None:
+        """Delete one incarnation of the session: it never began."""
+        with self._write() as connection:
+            removal.remove(connection, ref, only=epoch_number(epoch))
 
     def rewrite(self) -> bool:
         """Write the database's files anew, without old bytes; False if it could not be done now."""

@@ -26,6 +26,7 @@ from turnmill_worker.ports.values import (
     ArchivedCompaction,
     ArchivedTurn,
     Batch,
+    Begun,
     Blob,
     Cleansed,
     Committed,
@@ -35,6 +36,7 @@ from turnmill_worker.ports.values import (
     Emptied,
     Erasure,
     Failed,
+    Fork,
     Gone,
     Memory,
     RecordedCounts,
@@ -382,6 +384,21 @@ class States(Protocol):
     def restore(self, ref: SessionRef, past: SessionInRedis, state: Restored) -> tuple[int, int]:
         """Restore it, if nothing was committed meanwhile; the new version or 0, and turns lost."""
 
+    def fork(self, past: SessionInRedis, begun: Begun) -> bool:
+        """Begin the session; False when there is one, or the parent is not what it was."""
+
+    def images(self, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
+        """The images with these sha256 that Redis has."""
+
+    def note_fork(self, ref: SessionRef, fork: Fork) -> None:
+        """Keep that a session has turns of this one, where no archive does."""
+
+    def drop_fork(self, ref: SessionRef, fork: Fork) -> None:
+        """Drop the note: it never began."""
+
+    def forks(self, ref: SessionRef) -> list[Fork]:
+        """The sessions noted so."""
+
     def erase(self, ref: SessionRef, past: SessionInRedis, left: Cleansed) -> int:
         """Write it, if nothing was committed meanwhile; the new version or 0."""
 
@@ -530,6 +547,18 @@ class Archive(Protocol):
 
     def note_erasure(self, namespace: Namespace, erasure: Erasure) -> None:
         """Keep the record of an erasure; once more replaces it."""
+
+    def store(self, ref: SessionRef, epoch: str, batch: Batch) -> None:
+        """Store the batch, all or nothing, durably; what is there already stays as it is."""
+
+    def note_fork(self, ref: SessionRef, epoch: str, fork: Fork) -> None:
+        """Keep that a session has turns of this one, and of those that this one has turns of."""
+
+    def forks(self, ref: SessionRef) -> list[Fork]:
+        """Sessions that have turns of this one, or were to have some."""
+
+    def drop(self, ref: SessionRef, epoch: str) -> None:
+        """Delete one incarnation of the session: it never began."""
 
     def rewrite(self) -> bool:
         """Write the database's files anew, without old bytes; False if it could not be done now."""

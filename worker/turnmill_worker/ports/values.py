@@ -466,6 +466,48 @@ class Restored:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """How a session begins that is forked from another.
+
+    Attributes:
+        ref, epoch: the new session.
+        parent: its past is the one of this session.
+        state: its context, and its turns after the watermark; ``state.seq`` is the newest.
+        turns, commits: its past that is in no archive; where there is one, it has all of it.
+        images: those shown.
+        ids: the newest ids of turns, with their seqs.
+        history_tokens: of all its turns.
+        until_ms: it does not begin later than that.
+    """
+
+    ref: SessionRef
+    epoch: str
+    parent: SessionRef
+    state: Restored
+    turns: tuple[ArchivedTurn, ...]
+    commits: tuple[ArchivedCompaction, ...]
+    images: tuple[Blob, ...]
+    ids: tuple[tuple[str, int], ...]
+    chain: str
+    history_tokens: int
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """That a session was forked from another, or that one's past was of it.
+
+    Attributes:
+        session, epoch: the fork.
+        until_ms: what does not exist by then was never begun.
+    """
+
+    session: SessionId
+    epoch: str
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cleansed:
     """A session in Redis as an erasure leaves it.
 

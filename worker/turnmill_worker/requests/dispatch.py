@@ -10,10 +10,12 @@ from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.errors import QuotaExceeded, TurnmillError
 from turnmill.contract.formats import refuse_newer, stamp
 from turnmill.contract.job_outcomes import Outcome
+from turnmill.contract.names import session_id
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
+from turnmill_worker.requests.forking import Forking
 from turnmill_worker.requests.grounding import Remembering
 from turnmill_worker.requests.rollback import Rollback, TakingBack
 from turnmill_worker.store.agent_requests import RedisQuestions
@@ -29,6 +31,7 @@ class Answering:
         pipeline: Pipeline,
         rollback: Rollback,
         taking_back: TakingBack,
+        forking: Forking,
         exporting: Exporting,
         erasing: Erasing,
         remembering: Remembering,
@@ -37,6 +40,7 @@ class Answering:
         self._pipeline = pipeline
         self._rollback = rollback
         self._taking_back = taking_back
+        self._forking = forking
         self._exporting = exporting
         self._erasing = erasing
         self._remembering = remembering
@@ -77,6 +81,11 @@ class Answering:
         if "item_of" in body:
             taken = self._taking_back.take_back(ref, body["item_of"], body["dialect"])
             return taken.model_dump(mode="json")
+        if "fork" in body:
+            new = SessionRef(ref.namespace, session_id(body["fork"]))
+            return self._forking.fork(ref, new, body["at"]).model_dump(mode="json")
+        if "rewind" in body:
+            return self._forking.rewind(ref, body["rewind"]).model_dump(mode="json")
         return self._rollback.rollback(ref, body["to"]).model_dump(mode="json")
 
     def _export(self, ref: SessionRef, body: Any) -> Any:  # noqa: ARG002 - nothing to say
@@ -85,7 +94,9 @@ class Answering:
         return found.model_dump(mode="json", exclude=None if found.lost else {"lost"})
 
     def _erase(self, ref: SessionRef, body: Any) -> Any:
-        return self._erasing.erase(ref, body).model_dump(mode="json")
+        found = self._erasing.erase(ref, body)
+        # As of an export.
+        return found.model_dump(mode="json", exclude=None if found.forks else {"forks"})
 
     def _remember(self, ref: SessionRef, body: Any) -> Any:
         now_ms = self._questions.now_ms()

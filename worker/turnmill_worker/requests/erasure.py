@@ -33,7 +33,7 @@ from turnmill.contract.errors import InvalidInput, SessionBusy, UnknownSession
 from turnmill.contract.estimate import Counters
 from turnmill.contract.formats import FIRST, stamp
 from turnmill.contract.job_outcomes import Compaction
-from turnmill.contract.names import Seq, Version
+from turnmill.contract.names import Seq, SessionId, Version
 from turnmill.contract.turns import ROLES
 from turnmill_worker.failover.noticing import session_agreed
 from turnmill_worker.ports.protocols import Archive, Hints, States
@@ -63,6 +63,7 @@ class Sought:
     Attributes:
         turns: their seqs, when they were named.
         words: what the turns must have in them, when it was not.
+        chains: of turns to erase in a session that was forked from theirs.
         repeats: erase turns that repeat ``RUN`` words in a row of those, too.
     """
 
@@ -72,6 +73,7 @@ class Sought:
     repeats: bool
     by: str
     dry_run: bool
+    chains: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Self:
@@ -98,7 +100,7 @@ class Sought:
 
     def finds(self, turn: ArchivedTurn) -> bool:
         """Whether the turn was named, or has these words in it."""
-        return turn.seq in self.turns or self.names(said(turn))
+        return turn.seq in self.turns or turn.chain in self.chains or self.names(said(turn))
 
 
 def said(turn: ArchivedTurn) -> str:
@@ -214,6 +216,11 @@ class Incarnation:
 
     def newest_before(self, seq: int) -> StoredContext:
         """The newest context of the conversation made before this turn was known; or none."""
+        commit = next(self.commits_before(seq), None)
+        return StoredContext() if commit is None else StoredContext.parse(commit.context)
+
+    def commits_before(self, seq: int) -> Iterator[ArchivedCompaction]:
+        """The conversation's commits made before this turn was known, newest first."""
         left_from = float("inf")
         for commit in sorted(self.commits, key=lambda each: -each.version):
             record = Compaction.parse(commit.record)
@@ -221,12 +228,11 @@ class Incarnation:
             if stored.strategy == ERASED:
                 continue
             if _end(record, stored) < min(seq, left_from):
-                return stored
+                yield commit
             if record.strategy == "clear":
                 break  # all contexts before stand for turns that were set aside
             if record.strategy == "rollback":
                 left_from = min(left_from, record.last_seq + 1)
-        return StoredContext()
 
     def missing(self, *, after: int, through: int) -> list[int]:
         """Turns of which there is no copy: they were pruned, or there is no archive."""
@@ -373,6 +379,12 @@ class Erasable:
         )
 
     @property
+    def chains(self) -> set[str]:
+        """Of the turns, and of those erased before."""
+        erased = {each.chain for each in self.life.copies if each.erased_at_ms is not None}
+        return (erased | {each.chain for each in self.tombs.values()}) - {""}
+
+    @property
     def bodies(self) -> set[bytes]:
         """The messages of the turns, as they were said."""
         copies = (turn for turn in self.life.copies if turn.seq in self.tombs)
@@ -474,10 +486,48 @@ class Erasing:
         """
         sought = Sought.of(body)
         at_ms = self._states.now_ms()
-        name = secrets.token_hex(8)
         renamed = _renaming(sought)
+        told, chains = self._erase(ref, sought, at_ms, renamed)
+        shared = replace(sought, how="turn", turns=frozenset(), words=None, chains=chains)
+        forks = self._in_forks(ref, shared, at_ms, renamed) if chains else ()
+        return told.model_copy(update={"forks": forks})
+
+    def _in_forks(
+        self, ref: SessionRef, sought: Sought, at_ms: int, renamed: Callable[[str], str]
+    ) -> tuple[SessionId, ...]:
+        """Erase the turns in sessions that were forked from theirs; returns which had some.
+
+        Raises:
+            SessionBusy: one is being forked at this moment.
+        """
+        known, found = [ref], []
+        for parent in known:  # it grows
+            noted = self._archive.forks(parent) if self._archive else self._states.forks(parent)
+            for fork in noted:
+                child = SessionRef(ref.namespace, fork.session)
+                if child in known:
+                    continue
+                known.append(child)
+                try:
+                    told, _ = self._erase(child, sought, at_ms, renamed)
+                except UnknownSession:
+                    if fork.until_ms < self._states.now_ms():
+                        continue
+                    raise SessionBusy(
+                        f"erased in {ref.session!r}, but not in a session that is being forked "
+                        "from it at this moment; erase again in a minute"
+                    ) from None
+                if told.turns or told.earlier:
+                    found.append(fork.session)
+        return tuple(found)
+
+    def _erase(
+        self, ref: SessionRef, sought: Sought, at_ms: int, renamed: Callable[[str], str]
+    ) -> tuple[Erased, frozenset[str]]:
+        """What was erased of one session, and the chains of all its turns that ever were."""
+        name = secrets.token_hex(8)
         for _ in range(ATTEMPTS):
-            lives = self._lives.of(ref, newest_only=sought.how == "turn")
+            lives = self._lives.of(ref, newest_only=bool(sought.turns))
             if not lives:
                 raise UnknownSession(
                     f"no session {ref.session!r} in namespace {ref.namespace!r}, nor in the archive"
@@ -489,13 +539,14 @@ class Erasing:
                 partial(erasable, pushed=pushed, at_ms=at_ms, renamed=renamed),
             )
             told = _told(ref, sought, at_ms, found, self._from_archive(ref, found, sought))
+            chains = frozenset(chain for each in found for chain in each.chains)
             if sought.dry_run or not any(each.is_any for each in found):
-                return told
+                return told, chains
             if self._archive is not None:
                 self._archive.note_erasure(ref.namespace, _record(name, told))
             if all(self._from_redis(ref, each) for each in found):
                 rewritten = None if self._archive is None else self._archive.rewrite()
-                return told.model_copy(update={"rewritten": rewritten})
+                return told.model_copy(update={"rewritten": rewritten}), chains
         raise SessionBusy(f"{ref.session!r} is being compacted again and again; try again")
 
     def _from_archive(self, ref: SessionRef, found: Sequence[Erasable], sought: Sought) -> Gone:

@@ -48,7 +48,7 @@ class Rollback:
             past = session_agreed(self._states, self._archive, ref)
             if past is None:
                 raise UnknownSession(f"no session {ref.session!r} in namespace {ref.namespace!r}")
-            chosen = self._choose(ref, past, to)
+            chosen = self.choose(ref, past, to)
             state = self._turns.restored(
                 ref,
                 past,
@@ -69,7 +69,8 @@ class Rollback:
                 )
         raise SessionBusy(f"{ref.session!r} is being compacted again and again; try again")
 
-    def _choose(self, ref: SessionRef, past: SessionInRedis, to: str | int | None) -> EarlierState:
+    def choose(self, ref: SessionRef, past: SessionInRedis, to: str | int | None) -> EarlierState:
+        """The checkpoint or version; raises as ``rollback``."""
         if isinstance(to, int):
             found = [self._of_version(commit) for commit in self._commits(ref, past, to)]
             if found and self._was_left(ref, past, to, found[-1].seq):

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from turnmill.connection.transport import redis_now_ms
 from turnmill.contract.context import StoredContext
 from turnmill.contract.estimate import bound_turn
 from turnmill.contract.keys import commits_channel
-from turnmill.contract.names import Seq, Version
+from turnmill.contract.names import Seq, SessionId, Version
 from turnmill.contract.policy import Policy, stored_policy
 from turnmill.contract.sealing import Secret, check_plain
 from turnmill_worker.ports.values import (
+    ArchivedCompaction,
     ArchivedTurn,
+    Begun,
     Blob,
     Cleansed,
     CountedTurn,
     EarlierState,
+    Fork,
     Restored,
     SessionInRedis,
     SessionRef,
@@ -28,8 +32,10 @@ from turnmill_worker.ports.values import (
 from turnmill_worker.store.outgoing import (
     archived_compaction,
     archived_turn,
+    blobs,
     fields_of,
     hold,
+    image_words,
     left_entry,
     release,
 )
@@ -92,9 +98,77 @@ class RedisStates:
         )
         return int(version), int(lost)
 
+    def images(self, ref: SessionRef, hashes: Sequence[str]) -> list[Blob]:
+        """The images with these sha256 that Redis has."""
+        return blobs(self._redis, ref, hashes) if hashes else []
+
+    def note_fork(self, ref: SessionRef, fork: Fork) -> None:
+        """Keep that a session has turns of this one, where no archive does."""
+        with translated():
+            self._redis.hset(keys_of(ref).meta, f"fork:{fork.epoch}:{fork.session}", fork.until_ms)
+
+    def drop_fork(self, ref: SessionRef, fork: Fork) -> None:
+        """Drop the note: it never began."""
+        with translated():
+            self._redis.hdel(keys_of(ref).meta, f"fork:{fork.epoch}:{fork.session}")
+
+    def forks(self, ref: SessionRef) -> list[Fork]:
+        """The sessions noted so."""
+        with translated():
+            fields = self._redis.hgetall(keys_of(ref).meta)
+        found = []
+        for name, value in fields.items():
+            kind, _, rest = name.decode("utf-8", "replace").partition(":")
+            if kind == "fork":
+                epoch, _, session = rest.partition(":")
+                found.append(Fork(SessionId(session), epoch, int(value)))
+        return found
+
+    def fork(self, past: SessionInRedis, begun: Begun) -> bool:
+        """Begin the session; False when there is one, or the parent is not what it was."""
+        keys, state = keys_of(begun.parent), begun.state
+        with translated(), self._redis.pipeline() as pipe:
+            pipe.hmget(keys.meta, "epoch", "commit_id", *_SETTINGS)
+            pipe.get(keys.facts)
+            pipe.xrange(keys.checkpoints)
+            pipe.xrange(keys.named)
+            (epoch, commit_id, *settings), facts, *streams = pipe.execute()
+        if (epoch or b"").decode() != past.epoch or (commit_id or b"").decode() != past.commit_id:
+            return False
+        told = _common(begun.parent, past, state)
+        inherited = zip(_SETTINGS, settings, strict=True)
+        fields = {name: value for name, value in inherited if value is not None}
+        fields |= _numbers(begun, told)
+        automatic, named = (_remembered(each, state.seq) for each in streams)
+        watermark = state.stored.watermark
+        # Positions after it are of other turns here.
+        known = encoded_known(decoded_known(facts, watermark))
+        done = run(
+            self._redis,
+            "fork",
+            keys_of(begun.ref),
+            [*_meta_words(fields), *_past_words(begun), *automatic, *named, *_image_words(begun)],
+            session=begun.ref.session,
+            until_ms=begun.until_ms,
+            ttl_ms=past.policy.ttl_s * 1000,
+            version=int(state.stored.version),
+            known=Secret(_known(known, watermark, remade=watermark < past.watermark)),
+            fields=len(fields),
+            turns=len(state.turns),
+            covered_turns=len(begun.turns),
+            made=len(begun.commits),
+            automatic=len(automatic) // 6,
+            named_ones=len(named) // 6,
+            pictures=len(begun.images),
+            **{name: told[name] for name in ("commit_id", "body", "record", "channel", "is_due")},
+        )
+        return bool(done)
+
     def erase(self, ref: SessionRef, past: SessionInRedis, left: Cleansed) -> int:
         """Write it, if nothing was committed meanwhile; the new version or 0."""
         state = left.state
+        with translated():
+            facts = self._redis.get(keys_of(ref).facts)
         version = run(
             self._redis,
             "erase",
@@ -106,7 +180,7 @@ class RedisStates:
                 *left.checkpoints,
             ],
             through=state.seq,
-            known=Secret(self._known(ref, state.stored.watermark, remade=left.remade)),
+            known=Secret(_known(facts, state.stored.watermark, remade=left.remade)),
             remade=int(left.remade),
             restored=len(state.turns),
             erased=len(left.turns),
@@ -122,16 +196,15 @@ class RedisStates:
         with translated():
             return redis_now_ms(self._redis)
 
-    def _known(self, ref: SessionRef, watermark: int, *, remade: bool) -> bytes:
-        """What was known at the watermark; only a commit changes it."""
-        with translated():
-            body: bytes | None = self._redis.get(keys_of(ref).facts)
-        if not remade:
-            return body or b""
-        known = decoded_known(body, watermark)
-        # What is of no known turn came from a summary.
-        readings = tuple(each for each in known.readings if each.seq)
-        return encoded_known(replace(known, readings=readings))
+
+def _known(body: bytes | None, watermark: int, *, remade: bool) -> bytes:
+    """What was known at the watermark; only a commit changes it."""
+    if not remade:
+        return body or b""
+    known = decoded_known(body, watermark)
+    # What is of no known turn came from a summary.
+    readings = tuple(each for each in known.readings if each.seq)
+    return encoded_known(replace(known, readings=readings))
 
 
 def _common(ref: SessionRef, past: SessionInRedis, state: Restored) -> dict[str, str | bytes | int]:
@@ -161,6 +234,77 @@ def _common(ref: SessionRef, past: SessionInRedis, state: Restored) -> dict[str,
         "channel": commits_channel(ref.namespace),
         "is_due": int(state.due),
     }
+
+
+_SETTINGS: Final = (
+    *("policy", "policy_name", "hard", "ttl_ms", "checkpoint_every", "keep_checkpoints"),
+    *("system", "system_tokens", "tools", "tools_tokens", "tools_bound", "tools_bytes"),
+    *("settings", "settings_id", "dialect", "ratios", "checkpoints"),
+)
+"""What a fork has of its parent's meta."""
+
+
+Words = list[str | bytes | int]
+
+
+def _meta_words(fields: Mapping[str, Any]) -> Words:
+    secret = ("system", "tools")
+    return [w for k, v in fields.items() for w in (k, Secret(v) if k in secret else v)]
+
+
+def _past_words(begun: Begun) -> Words:
+    """Turns and commits."""
+    covered = [word for turn in begun.turns for word in _covered(turn)]
+    made = [word for each in _dated(begun.commits) for word in each]
+    return [*_turn_words(begun.state), *covered, *made]
+
+
+def _image_words(begun: Begun) -> Words:
+    """Images, and the ids of turns behind them."""
+    ids = [word for turn_id, seq in begun.ids for word in (seq, turn_id)]
+    return [*image_words(begun.ref, begun.images), *ids]
+
+
+def _numbers(begun: Begun, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of meta that the past gives."""
+    seq = begun.state.seq
+    same = ("context_tokens", "tail_tokens", "open_calls", "basis", "images", "images_before")
+    return {
+        "epoch": begun.epoch,
+        "last_seq": seq,
+        "counted_seq": seq,
+        "history_tokens": begun.history_tokens,
+        "chain": hashlib.sha1(
+            f"{begun.chain} {told['commit_id']}".encode(), usedforsecurity=False
+        ).hexdigest(),
+        **{name: told[name] for name in (*same, "watermark", "interactions", "messages")},
+    }
+
+
+def _covered(turn: ArchivedTurn) -> Sequence[str | bytes | int]:
+    tokens = "" if turn.tokens is None else turn.tokens
+    seq, _, *rest = _words(turn, CountedTurn(turn.seq, 0))
+    return seq, tokens, *rest, turn.state
+
+
+def _dated(commits: Iterable[ArchivedCompaction]) -> Iterator[Sequence[str | bytes | int]]:
+    """Commits as their stream has them; ids must grow, whatever a clock did."""
+    at_ms = 0
+    for each in commits:
+        at_ms = max(at_ms + 1, each.at_ms)
+        secret = (Secret(each.context), Secret(each.detail))
+        yield f"{at_ms}-0", each.version, each.record, *secret, each.commit_id
+
+
+def _remembered(entries: Sequence[Any], seq: int) -> list[str | bytes | int]:
+    """Checkpoints up to a turn, as their stream has them."""
+    words: list[str | bytes | int] = []
+    for entry in entries:
+        found = fields_of(entry)
+        if int(found[b"seq"]) <= seq:
+            words += [entry[0], *(found[name] for name in (b"id", b"seq", b"version"))]
+            words += [Secret(found[b"message"]), Secret(found[b"context"])]
+    return words
 
 
 def _turn_words(state: Restored) -> list[str | bytes | int]:

@@ -60,18 +60,19 @@ def hold(client: Any, ref: SessionRef, epoch: str, images: Iterable[Blob]) -> bo
     A rollback calls it for images of turns that come back from the archive, just before it
     writes: the next ``release`` would release images that are held and not shown.
     """
-    prefix = keys_of(ref).blob
-    words = [
-        word
-        for blob in images
-        for word in (
-            blob.sha256,
-            blob.media_type,
-            Secret.at(f"{prefix}{blob.sha256}", blob.data),
-        )
-    ]
+    words = image_words(ref, images)
     done = run(client, "restore_images", keys_of(ref), words, session=ref.session, epoch=epoch)
     return bool(done)
+
+
+def image_words(ref: SessionRef, images: Iterable[Blob]) -> list[str | bytes | int]:
+    """Of each image its sha256, media type and bytes, as scripts take them."""
+    prefix = keys_of(ref).blob
+    return [
+        word
+        for blob in images
+        for word in (blob.sha256, blob.media_type, Secret.at(f"{prefix}{blob.sha256}", blob.data))
+    ]
 
 
 LATE_DRAIN_MS = int(1.2e3 * DRAIN_WITHIN_S)

@@ -350,6 +350,17 @@ class AsyncContextManager:
         """Restore a checkpoint or a version, as ``AsyncContextClient.rollback``."""
         return await self._client.rollback(self._session, to, timeout_s=timeout_s)
 
+    async def fork(
+        self, new_session: str, *, at: str | int | None = None, timeout_s: float = 10.0
+    ) -> AsyncContextManager:
+        """The handle of a new session that begins as this was, as ``AsyncContextClient.fork``."""
+        await self._client.fork(self._session, new_session, at=at, timeout_s=timeout_s)
+        return AsyncContextManager(self._client, new_session)
+
+    async def rewind(self, *, at: str | int, timeout_s: float = 10.0) -> RollbackResult:
+        """Go back to before a turn, as ``AsyncContextClient.rewind``."""
+        return await self._client.rewind(self._session, at=at, timeout_s=timeout_s)
+
     async def clear(self) -> int:
         """Set the conversation aside and keep the system prompt, as ``clear`` of the client."""
         return await self._client.clear(self._session)

@@ -29,6 +29,7 @@ from turnmill.contract.results import (
     Checkpoint,
     ContextInfo,
     Forgotten,
+    Forked,
     GroundedContext,
     ParkedSession,
     RollbackResult,
@@ -598,6 +599,55 @@ class ContextClient:
             NotAnswered: no worker was done in time; says whether one is at it.
         """
         body: dict[str, object] = {"item_of": seq, "dialect": dialect}
+        answer = self._ask(jobs.ROLLBACK, session, body, timeout_s)
+        return RollbackResult.model_validate(answer)
+
+    def fork(
+        self,
+        session: str,
+        new_session: str,
+        *,
+        at: str | int | None = None,
+        timeout_s: float = 10.0,
+    ) -> Forked:
+        """Begin a session as this one was after a turn; both go on independently.
+
+        It has the same policy, system prompt and tools, and the turns, contexts and checkpoints up
+        to there, under the same seqs. Forget one, and the other keeps them; what is erased in this
+        session is erased in its forks, too.
+
+        Args:
+            session: stays as it is.
+            new_session: must not be there.
+            at: the newest turn of the fork, by its seq or turn id; or a checkpoint's id, or
+                ``"v3"`` for version 3. By default now. Where calls still wait for their results,
+                the fork ends before them; a turn that was named amid them is refused.
+            timeout_s: longest wait for a worker.
+
+        Raises:
+            InvalidInput: ``new_session`` is there; or no such turn is, or it is amid calls: the
+                message names the turns next to it that are not.
+            NoCheckpoint: no such checkpoint; or what was then was covered, and no archive kept it.
+            SessionBusy: the session changed at every attempt.
+            NotAnswered: no worker was done in time; says whether one is at it.
+        """
+        body = self._commands.fork(new_session, at)
+        self._redis.admit(map(self._commands.exists, [new_session]))
+        return Forked.model_validate(self._ask(jobs.ROLLBACK, session, body, timeout_s))
+
+    def rewind(self, session: str, *, at: str | int, timeout_s: float = 10.0) -> RollbackResult:
+        """Go back to before a turn, by its seq or turn id: push it anew as it should have been.
+
+        That turn and all later ones leave the session; the archive keeps them, marked.
+
+        Raises:
+            InvalidInput: no such turn is in the conversation, or it is amid calls: the message
+                names the turns next to it that are not.
+            NoCheckpoint: what was then was covered, and no archive kept it.
+            SessionBusy: the session changed at every attempt.
+            NotAnswered: no worker was done in time; says whether one is at it.
+        """
+        body = self._commands.rewind(at)
         answer = self._ask(jobs.ROLLBACK, session, body, timeout_s)
         return RollbackResult.model_validate(answer)
 

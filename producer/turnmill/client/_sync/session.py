@@ -345,6 +345,17 @@ class ContextManager:
         """Restore a checkpoint or a version, as ``ContextClient.rollback``."""
         return self._client.rollback(self._session, to, timeout_s=timeout_s)
 
+    def fork(
+        self, new_session: str, *, at: str | int | None = None, timeout_s: float = 10.0
+    ) -> ContextManager:
+        """The handle of a new session that begins as this was, as ``ContextClient.fork``."""
+        self._client.fork(self._session, new_session, at=at, timeout_s=timeout_s)
+        return ContextManager(self._client, new_session)
+
+    def rewind(self, *, at: str | int, timeout_s: float = 10.0) -> RollbackResult:
+        """Go back to before a turn, as ``ContextClient.rewind``."""
+        return self._client.rewind(self._session, at=at, timeout_s=timeout_s)
+
     def clear(self) -> int:
         """Set the conversation aside and keep the system prompt, as ``clear`` of the client."""
         return self._client.clear(self._session)
