@@ -12,6 +12,7 @@ import pytest
 
 from tests.image_parts import data_url, png
 from turnmill.contract.base64_text import without_base64
+from turnmill.contract.estimate import bound_tokens
 from turnmill.contract.shorten import shorten
 from turnmill_worker.reading.passages import read
 from turnmill_worker.tokens import counter_for
@@ -42,6 +43,14 @@ def test_looking_for_data_is_linear(text: str) -> None:
     without_base64(text)
 
     assert time.process_time() - began < 1
+
+
+def test_data_is_counted_as_what_it_costs_in_linear_time() -> None:
+    began = time.process_time()
+    tokens = counter_for().count(MEGABYTE)
+
+    assert len(MEGABYTE) // 2 < tokens <= bound_tokens(MEGABYTE.encode())
+    assert time.process_time() - began < 3
 
 
 def test_a_shortened_result_keeps_what_stands_around_its_data() -> None:
