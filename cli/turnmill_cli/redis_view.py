@@ -273,8 +273,10 @@ def unoffered(policy: Policy, workers: Sequence[Mapping[str, Any]]) -> list[str]
 def _unoffered(policy: Policy, workers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for (kind, one), names in _named(policy).items():
         for worker in workers:
-            offered = worker.get(kind)
-            for name in names if isinstance(offered, list | dict) else ():
+            if kind not in worker:
+                continue
+            offered: list[str] = worker[kind]
+            for name in names:
                 if name not in offered:
                     known = ", ".join(sorted(offered)) or "none"
                     yield f"{worker.get('node')} has no {one} {name!r}, but {known}"
