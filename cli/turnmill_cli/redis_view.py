@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
@@ -14,7 +14,14 @@ from turnmill.client.commands import Commands
 from turnmill.connection.cluster import ClusterClient
 from turnmill.connection.transport import redis_now_ms
 from turnmill.contract.codec import decode_json
-from turnmill.contract.errors import InvalidName, UnknownSession
+from turnmill.contract.errors import (
+    CorruptContext,
+    InvalidName,
+    InvalidPolicy,
+    NewerFormat,
+    UnknownSession,
+)
+from turnmill.contract.estimate import file_of
 from turnmill.contract.keys import (
     ENDPOINTS,
     NAMESPACES,
@@ -35,7 +42,7 @@ from turnmill.contract.keys import (
     shard_keys,
 )
 from turnmill.contract.names import Namespace, SessionId, namespace, session_id
-from turnmill.contract.policy import OFFLINE
+from turnmill.contract.policy import OFFLINE, Policy, stored_policy
 from turnmill.contract.results import ContextInfo
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES
 
@@ -152,6 +159,14 @@ class RedisView:
         """The encoding each session's policy names; empty where none can be read."""
         return [_field(policy, "encoding", "") for policy in self._policies(sessions)]
 
+    def policies_of(self, sessions: Sequence[SessionId]) -> list[Policy]:
+        """The different policies of the sessions, without those that cannot be read."""
+        found: list[Policy] = []
+        for body in dict.fromkeys(self._policies(sessions)):
+            with suppress(CorruptContext, InvalidPolicy, NewerFormat):
+                found += [stored_policy(body)] if body else []
+        return found
+
     def _policies(self, sessions: Sequence[SessionId]) -> list[bytes | None]:
         with self.client.pipeline(transaction=False) as pipe:
             for name in sessions:
@@ -238,6 +253,37 @@ def _field(policy: bytes | None, name: str, default: str) -> str:
         return str(decode_json(policy or b"{}").get(name, default))
     except (AttributeError, ValueError):  # the session's next job says so
         return default
+
+
+def unoffered(policy: Policy, workers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the policy names that a worker of the queue summarize said it does not have.
+
+    ``workers``: what they said of themselves. One that is older says nothing of a kind, and
+    nothing is said of it; nor where no worker runs.
+    """
+    return list(dict.fromkeys(_unoffered(policy, workers)))
+
+
+def _unoffered(policy: Policy, workers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for (kind, one), names in _named(policy).items():
+        for worker in workers:
+            if kind not in worker:
+                continue
+            offered: list[str] = worker[kind]
+            for name in names:
+                if name not in offered:
+                    known = ", ".join(sorted(offered)) or "none"
+                    yield f"{worker.get('node')} has no {one} {name!r}, but {known}"
+
+
+def _named(policy: Policy) -> dict[tuple[str, str], list[str]]:
+    """The names in a policy, by what workers call their kind, and one of it."""
+    tokenizer = file_of(policy.encoding)
+    return {
+        ("strategies", "strategy"): list(policy.strategies),
+        ("templates", "template"): [policy.template] if "managed" in policy.strategies else [],
+        ("tokenizers", "tokenizer"): [tokenizer] if tokenizer else [],
+    }
 
 
 # --- all namespaces -------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ def test_a_policy_nobody_can_read_is_no_obstacle(
 def test_an_outage_of_redis_is_logged_once_and_outlived(
     server: redis.Redis, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    announcement = Announcement(RedisPresence(server), {"node": "here@host"}, every_s=0.01)
+    announcement = Announcement(RedisPresence(server), lambda: {"node": "here@host"}, every_s=0.01)
     server.set(SUMMARIZERS, "of another type")
     announcement.start()
     wait_until(lambda: refused(server) > 10)
@@ -165,3 +165,37 @@ def refused(server: redis.Redis) -> int:
     """Commands that met a key of another type."""
     errors = server.info("errorstats").get("errorstat_WRONGTYPE", {})
     return int(errors.get("count", 0))
+
+
+# --- A policy that names what no worker has is told of, not silently done without.
+
+
+def test_doctor_and_info_say_what_a_policy_names_that_is_not_there(
+    client: ContextClient,
+    server: redis.Redis,
+    start: Start,
+    turnmill: Callable[..., Ran],
+    tmp_path: Path,
+) -> None:
+    def policies() -> dict[str, str]:
+        checks: list[dict[str, str]] = turnmill("doctor", "--json").json["checks"]
+        return next(check for check in checks if check["name"] == "policies")
+
+    client.open("managed", Policy.managed("suport"))
+    client.open("strategy", Policy(strategies=("elide", "windw", "window")))
+    client.open("counted", Policy(encoding="file:own"))
+    assert policies()["status"] == "ok"  # no worker runs: nobody knows
+    folder = tmp_path / "templates"
+    folder.mkdir()
+    start("able", TURNMILL_TEMPLATE_DIRS=str(folder))
+    announced(server, 1)
+
+    check = policies()
+    told = turnmill("info", "managed", "--json").json["absent"]
+
+    assert check["status"] == "warning"
+    for kind, name in (("template", "suport"), ("strategy", "windw"), ("tokenizer", "own")):
+        assert f"has no {kind} '{name}'" in check["found"]
+    assert len(told) == 1
+    assert "has no template 'suport', but coding, default, endless, research, support" in told[0]
+    assert "absent" in turnmill("info", "managed").stdout

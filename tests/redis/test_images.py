@@ -300,3 +300,125 @@ def test_forgetting_a_full_servers_session_frees_its_images(
         assert client.forget("s").keys_left == 0
 
         assert plain.keys("*:blob:*") == []
+
+
+# --- A request that is still open keeps its images, or says how many are gone.
+
+
+SCREENSHOTS = [png(seed) for seed in range(4)]
+COMPARE = showing(*SCREENSHOTS, text="Compare these four screenshots of the login page, please.")
+
+
+def worked(steps: int) -> list[dict[str, Any]]:
+    """What an agent does in so many steps that show nothing."""
+    return [
+        message
+        for n in range(steps)
+        for message in (
+            {"role": "assistant", "content": None, "tool_calls": [look(n)]},
+            {"role": "tool", "tool_call_id": f"c{n}", "content": f"{n}: " + "pixels differ " * 60},
+        )
+    ]
+
+
+def look(number: int) -> dict[str, Any]:
+    """A call."""
+    function = {"name": "look", "arguments": f'{{"at": {number}}}'}
+    return {"id": f"c{number}", "type": "function", "function": function}
+
+
+def told(messages: Sequence[dict[str, Any]], text: str) -> bool:
+    """Whether a message says so."""
+    return text in encode_json(list(messages)).decode()
+
+
+def screenshots(shown: Sequence[dict[str, Any]], dialect: str) -> list[bytes]:
+    """Which of the four are shown, in any dialect."""
+    text = encode_json(list(shown)).decode()
+    urls = [data_url(each) for each in SCREENSHOTS]
+    marks = [url.partition(",")[2] if dialect == "anthropic" else url for url in urls]
+    return [each for each, mark in zip(SCREENSHOTS, marks, strict=True) if mark in text]
+
+
+@pytest.mark.parametrize("dialect", ["chat", "anthropic", "responses"])
+@pytest.mark.parametrize("most", [None, 2])
+def test_an_open_request_keeps_its_images_through_compactions_and_the_archive(
+    connect: Connect,
+    redis_server: EmbeddedRedis,
+    redis_client: redis.Redis,
+    worker: Worker,
+    namespace: str,
+    dialect: str,
+    most: int | None,
+) -> None:
+    policy = Policy(max_tokens=8192, max_history_images=most, keep_first_image=False)
+    client = connect(redis_server.url, namespace=namespace)
+    client.open("s", policy)
+    client.push_many([("s", COMPARE), *(("s", step) for step in worked(60))])
+
+    for _ in range(2):
+        assert worker.work("s") == "committed"
+        drain(redis_client, worker, "s")
+        read = connect(redis_server.url, namespace=namespace).read("s")
+        shown = read.messages_for(dialect)
+
+        kept = SCREENSHOTS[-most:] if most else SCREENSHOTS
+        assert read.watermark > 1
+        assert screenshots(shown, dialect) == kept
+        assert told(shown, "2 of 4 images of turn 1 removed to save context") == (most == 2)
+        assert len(blob_keys(redis_client, namespace)) == len(kept)
+        assert read.tokens <= 8192
+        client.push_many([("s", step) for step in worked(60)])
+
+
+def test_images_of_requests_are_counted_and_go_when_the_session_is_forgotten(
+    client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
+) -> None:
+    client.open("s", Policy(max_tokens=8192))
+    client.push_many([("s", COMPARE), *(("s", step) for step in worked(60))])
+    worker.work("s")
+    counted = int(redis_client.hget(worker.keys("s").meta, "images") or 0)
+    client.forget("s")
+
+    assert counted == len(SCREENSHOTS)
+    assert blob_keys(redis_client, namespace) == []
+
+
+def test_a_projection_says_how_many_images_left_with_a_request(client: ContextClient) -> None:
+    client.open("s", Policy(max_tokens=4096))
+    client.push_many([("s", COMPARE), *(("s", step) for step in worked(60))])
+
+    read = client.read("s")
+
+    assert read.projection is not None
+    assert screenshots(read.messages, "chat") == []
+    assert told(read.messages, "[4 of 4 images of turn 1 removed to save context")
+    assert read.tokens <= 4096
+
+
+# --- Base64 as text is a note of its type and size wherever there is no room for it.
+
+
+def test_a_data_url_in_a_result_is_a_note_and_the_text_around_it_stays(
+    client: ContextClient, worker: Worker
+) -> None:
+    url = data_url(png(size=734_000))
+    [call, result] = worked(1)
+    result["content"] = f"Order 4711 was shipped.\n{url}\nIt weighs 3 kg."
+    client.open("s", Policy(max_tokens=8192))
+    client.push_many([("s", TEXT), ("s", call), ("s", result)])
+    cut = client.read("s")
+    assert cut.projection is not None
+
+    client.push_many([("s", step) for step in worked(20)[2:]])
+    assert worker.work("s") == "committed"
+    read = client.read("s")
+
+    for context in (cut, read):
+        for dialect in ("chat", "anthropic", "responses"):
+            shown = context.messages_for(dialect)
+            assert told(shown, "[image/png, 734 kB of base64 removed]")
+            assert told(shown, "Order 4711 was shipped.")
+            assert told(shown, "It weighs 3 kg.")
+            assert not told(shown, url[1000:1100])
+        assert context.tokens < 8192

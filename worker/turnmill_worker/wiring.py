@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.metadata import entry_points
@@ -17,6 +18,7 @@ from redis.retry import Retry
 
 from turnmill.connection.credentials import load_cipher, read_secret
 from turnmill.connection.store_client import store_client
+from turnmill.contract.errors import InvalidTemplate
 from turnmill.contract.policy import OFFLINE
 from turnmill.contract.sealing import Cipher
 from turnmill_worker.archive.store import LazyArchive
@@ -26,7 +28,7 @@ from turnmill_worker.background.presence import Announcement
 from turnmill_worker.background.quotas import Quotas, QuotaWatch
 from turnmill_worker.background.sweep import Sweeper, SweepThread
 from turnmill_worker.compaction.strategies.registry import GROUP as STRATEGIES
-from turnmill_worker.compaction.strategies.registry import register
+from turnmill_worker.compaction.strategies.registry import register, registered
 from turnmill_worker.errors import InvalidSettings
 from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.pipeline.batch import Batches
@@ -224,7 +226,19 @@ def announcement(node: str) -> Announcement:
             log.info("model", **registry.factory(name).about(), summarizer=name)
     problem = next(filter(None, problems.values()), "")
     entry = {"node": node, "summarizers": problems, **({"problem": problem} if problem else {})}
-    return Announcement(RedisPresence(connect()), entry)
+    return Announcement(RedisPresence(connect()), lambda: entry | _offered())
+
+
+def _offered() -> dict[str, list[str]]:
+    """What policies may name here, by kind; files come and go while a worker runs."""
+    load_strategies()
+    found = {"strategies": registered()}
+    with suppress(InvalidTemplate):  # a folder that cannot be read says nothing of what is in it
+        listed = TemplateLoader(template_dirs(settings().template_dirs)).list()
+        found["templates"] = sorted({each.name for each in listed if not each.problem})
+    folder = settings().tokenizer_dir
+    found["tokenizers"] = sorted(file.stem for file in folder.glob("*.json")) if folder else []
+    return found
 
 
 def quarantine() -> Quarantine:

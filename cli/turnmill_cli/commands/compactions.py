@@ -201,7 +201,7 @@ def rewind(
 ) -> None:
     """Go back to before a turn, to push it anew. The archive keeps it and later ones, marked."""
     with connection.client(hints=True) as client:
-        confirm(f"Set turn {clean(at)} of {session} and all later ones aside?", yes=yes)
+        confirm(f"Set turn {at} of {session} and all later ones aside?", yes=yes)
         with asking(timeout):
             done = client.rewind(session, at=_turn(at), timeout_s=timeout)
     if as_json:

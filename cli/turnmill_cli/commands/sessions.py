@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,12 +50,23 @@ def info(
     with connection.client() as client:
         found = client.info(session)
         kept = len(client.checkpoints(session))
+    absent = _absent(connection, found)
     lost = _lost(archive, found)
     if as_json:
         numbers = [each.model_dump() for each in lost]
-        print_json({**as_dict(found), "checkpoints": kept, "lost": numbers})
+        more = {"checkpoints": kept, "lost": numbers, "absent": absent}
+        print_json({**as_dict(found), **more})
     else:
-        _print_info(found, kept, lost)
+        _print_info(found, kept, lost, absent)
+
+
+def _absent(connection: Connection, found: ContextInfo) -> list[str]:
+    """What the policy names and workers lack; nothing where they cannot be asked."""
+    from turnmill_cli.redis_view import unoffered  # noqa: PLC0415 - as it takes time
+
+    with suppress(TurnmillError), connection.redis() as view:
+        return unoffered(found.policy, view.summarizer_workers())
+    return []
 
 
 def _lost(archive: ArchiveDatabase, found: ContextInfo) -> list[LostTurns]:
@@ -84,7 +96,9 @@ def as_dict(found: ContextInfo) -> dict[str, Any]:
     }
 
 
-def _print_info(found: ContextInfo, checkpoints: int, lost: Sequence[LostTurns]) -> None:
+def _print_info(
+    found: ContextInfo, checkpoints: int, lost: Sequence[LostTurns], absent: Sequence[str]
+) -> None:
     usage, limits, policy = found.usage, found.limits, found.policy
     rows = {
         "session": f"{found.session} in {found.namespace}",
@@ -111,6 +125,8 @@ def _print_info(found: ContextInfo, checkpoints: int, lost: Sequence[LostTurns])
     }
     if lost:
         rows["lost"] = "; ".join(map(str, lost))
+    if absent:
+        rows["absent"] = "; ".join(absent)
     table = field_table()
     table.columns[0].style = "bold"
     for name, value in rows.items():

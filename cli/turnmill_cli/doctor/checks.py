@@ -30,7 +30,7 @@ from turnmill_cli.output import (
     count,
     install,
 )
-from turnmill_cli.redis_view import Positions, RedisView
+from turnmill_cli.redis_view import Positions, RedisView, unoffered
 from turnmill_worker.failover.branches import Tip
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.templates import TemplateLoader, template_dirs
@@ -197,6 +197,26 @@ def _listed(unable: Mapping[str, str]) -> str:
     return ", ".join(named) + (f" and {more:,} more" if more else "")
 
 
+_ABSENT = (
+    "correct the policy, or give every worker of the queue summarize what it names. Until then, "
+    "strategies are passed over, sessions whose template is absent lose turns without a summary, "
+    "and those whose tokenizer is absent are not compacted"
+)
+
+
+def check_policies(view: RedisView) -> Check:
+    """Whether workers have the strategies, templates and tokenizers that policies name."""
+    policies = view.policies_of([name for name, _ in view.newest_sessions(NEWEST)])
+    workers = view.summarizer_workers()
+    absent = sorted({each for policy in policies for each in unoffered(policy, workers)})
+    if absent:
+        more = f" and {len(absent) - MOST_WORKERS:,} more" if len(absent) > MOST_WORKERS else ""
+        told = "; ".join(absent[:MOST_WORKERS])
+        return Check("policies", "warning", f"they name what is not there: {told}{more}", _ABSENT)
+    found = f"{count(len(workers), 'worker')} of summarize have what those of the newest "
+    return Check("policies", "ok", f"{found}sessions name")
+
+
 def check_models(view: RedisView) -> Iterator[Check]:
     """How each model that was ever asked is doing."""
     now_s = redis_now_ms(view.client) / 1000
@@ -255,6 +275,7 @@ def check_redis(connection: Connection, *, is_archive_off: bool) -> Iterator[Che
             yield check_quotas(view)
             yield check_quarantine(view)
             yield check_summaries(view)
+            yield check_policies(view)
             yield from check_models(view)
     except StoreRefused as error:
         yield Check("redis", "problem", str(error), REDIS_REFUSES)

@@ -13,6 +13,9 @@ from turnmill.contract.names import Seq, SessionId, Version
 from turnmill.contract.rules import Rule
 from turnmill.contract.turns import explain
 
+JsonMessage = dict[str, Any]
+"""A message as JSON has it: what the ``openai`` client takes and what Redis holds."""
+
 
 class OpenRequest(Kept):
     """What the user asked for, or added to it, in one turn.
@@ -22,18 +25,22 @@ class OpenRequest(Kept):
         text: as the user wrote it; where it is too long, whole lines of it, and marks for the rest.
         first: the session began with it.
         earlier: the agent answered it, and the user asked for something else since.
+        images: parts of content that show its images, oldest first.
+        images_gone: how many images of it are not among them.
     """
 
     seq: Seq
     text: str
     first: bool = False
     earlier: bool = False
+    images: tuple[JsonMessage, ...] = ()
+    images_gone: int = 0
 
-
-JsonMessage = dict[str, Any]
-"""A message as JSON has it: what the ``openai`` client takes and what Redis holds."""
-
-"""Stored by one version and read by others: fields of newer ones are kept as they are."""
+    def with_newest(self, images: int) -> Self:
+        """The request with so many of its images at most."""
+        gone = max(len(self.images) - max(images, 0), 0)
+        update = {"images": self.images[gone:], "images_gone": self.images_gone + gone}
+        return self.model_copy(update=update) if gone else self
 
 
 class Receipt(Kept):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pydantic_core import SchemaValidator, core_schema
@@ -94,7 +94,7 @@ def _decoded(text: str) -> bytes | None:
 
 def refs_of(messages: Sequence[JsonMessage]) -> list[ImageRef]:
     """Every image these messages refer to, each once, in order."""
-    refs = (ImageRef.parse(part["image_url"].get("url")) for part in _image_parts(messages))
+    refs = (ImageRef.parse(part["image_url"].get("url")) for part in image_parts(messages))
     return list(dict.fromkeys(ref for ref in refs if ref))
 
 
@@ -103,7 +103,8 @@ def blobs_of(messages: Sequence[JsonMessage]) -> list[str]:
     return list(dict.fromkeys(ref.sha256 for ref in refs_of(messages)))
 
 
-def _image_parts(messages: Sequence[JsonMessage]) -> Iterator[dict[str, Any]]:
+def image_parts(messages: Iterable[JsonMessage]) -> Iterator[dict[str, Any]]:
+    """The parts of the messages that show an image, in order."""
     for message in messages:
         content = message.get("content")
         if isinstance(content, list):

@@ -44,7 +44,8 @@ breaker and budgets, shared by all workers (a day after the last call). The hash
 without user and password, and the model. ``turnmill:endpoints`` (zset by last-seen ms, its entries
 a day) lists the endpoints. ``turnmill:summarizers`` (zset by last-seen ms, its entries a minute)
 holds the workers of the queue ``summarize``: JSON of ``node``, ``summarizers`` (by name, why each
-cannot be asked, or ``""``) and, where there is such a reason, ``problem``.
+cannot be asked, or ``""``), ``strategies``, ``templates`` and ``tokenizers`` (their names) and,
+where there is such a reason, ``problem``.
 
 Sessions that wait for a summary are in keys of one tag, ``turnmill:{summarize}:``, for a day after
 the last was added: ``waiting:<namespace>``, a zset by the ms when a session began to wait, moved by

@@ -95,17 +95,39 @@ def changed_in(rule: Rule) -> str:
 
 
 def requests_message(requests: Iterable[OpenRequest]) -> JsonMessage:
-    """The requests as a user message, their lines as the user wrote them."""
+    """The requests as a user message, their lines as the user wrote them.
+
+    Images follow the lines of their request; without any, the message is one text.
+    """
     stated = tuple(requests)
-    head = FIRST_REQUEST if all(request.earlier for request in stated) else REQUEST
-    lines = [head, *map(request_entry, stated), "[End of request]"]
-    return {"role": "user", "content": "\n".join(lines)}
+    lines = [FIRST_REQUEST if all(request.earlier for request in stated) else REQUEST]
+    parts: list[JsonMessage] = []
+    for request in stated:
+        lines.append(request_entry(request))
+        if request.images:
+            parts += [_text_part(lines), *request.images]
+            lines = []
+    lines.append("[End of request]")
+    return {"role": "user", "content": [*parts, _text_part(lines)] if parts else "\n".join(lines)}
+
+
+def _text_part(lines: Iterable[str]) -> JsonMessage:
+    return {"type": "text", "text": "\n".join(lines)}
 
 
 def request_entry(request: OpenRequest) -> str:
     """The request behind its turn; it can neither end the section nor pass for another entry."""
     earlier = ", an earlier request" if request.earlier else ""
-    return f"(turn {request.seq}{earlier}) {quoted_entry(request.text)}"
+    gone = request.images_gone
+    note = images_gone(request.seq, gone, gone + len(request.images))
+    return f"(turn {request.seq}{earlier}) {quoted_entry(request.text)}{note}"
+
+
+def images_gone(seq: int, gone: int, whole: int) -> str:
+    """A line for the images of a turn that are not shown; nothing when all are."""
+    images = f"{gone} of {whole} image{'s' if whole > 1 else ''} of turn {seq}"
+    where = "the session's trajectory has all"
+    return f"\n[{images} removed to save context; {where}]" if gone else ""
 
 
 def said_message(entries: Iterable[str]) -> JsonMessage:
@@ -113,9 +135,12 @@ def said_message(entries: Iterable[str]) -> JsonMessage:
     return {"role": "user", "content": "\n".join([SAID, *entries, "[End of user's words]"])}
 
 
-def said_entry(seq: int, text: str) -> str:
-    """A user's words behind their turn; they can neither end the list nor pass for others."""
-    return f"(turn {seq}) {quoted_entry(text)}"
+def said_entry(seq: int, text: str, images: int = 0) -> str:
+    """A user's words behind their turn; they can neither end the list nor pass for others.
+
+    ``images``: how many were shown with them.
+    """
+    return f"(turn {seq}) {quoted_entry(text)}{images_gone(seq, images, images)}"
 
 
 def _head_texts(stored: StoredContext) -> list[str]:

@@ -228,7 +228,7 @@ class ContextInfo:
         turns_covered: turns that left the log and are not in the archive yet.
         compactions: commits ever made.
         interactions: user requests after the watermark, each with what follows it.
-        images: images shown after the watermark.
+        images: images shown after the watermark, and in open requests.
         history_tokens: of every turn counted since the session began or was cleared.
         quality: the score of the last compaction, 0..1, or None before the first.
         settings: raised by one with every change of policy, system prompt or tools.

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from turnmill.contract.base64_text import without_base64
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.estimate import CountMessages
 
@@ -28,14 +29,17 @@ def shorten(
     """The messages cut to at most ``limit`` tokens, or None when even empty texts do not fit.
 
     The longest texts give first: every text longer than a common cap is cut to that cap, and the
-    cap is the largest that fits. Roles, names, call ids and pairing are never touched; images, and
-    what a dialect says beside, go only when the texts alone do not suffice, and then as a whole; a
-    tool call's arguments stay valid JSON. With ``whole_lines``, texts lose whole lines: each line
-    left begins with who said it.
+    cap is the largest that fits. Runs of base64 in texts go before anything else. Roles, names,
+    call ids and pairing are never touched; images, and what a dialect says beside, go only when
+    the texts alone do not suffice, and then as a whole; a tool call's arguments stay valid JSON.
+    With ``whole_lines``, texts lose whole lines: each line left begins with who said it.
     """
     cut = _cap_lines if whole_lines else _cap_text
     if count(messages) <= limit:
         return list(messages)
+    messages = [_without_base64(message) for message in messages]
+    if count(messages) <= limit:
+        return messages
     for images in (True, False):
         low, high = 0, max((len(text) for m in messages for text in texts_of(m)), default=0)
         if count(_capped(messages, low, cut, images=images)) > limit:
@@ -46,6 +50,32 @@ def shorten(
             low, high = (middle, high) if fits else (low, middle)
         return _capped(messages, low, cut, images=images)
     return None
+
+
+def _without_base64(message: JsonMessage) -> JsonMessage:
+    """The message with a note for each run of data; the same one where it has none."""
+    changed = dict(message)
+    content = message.get("content")
+    if isinstance(content, str):
+        changed["content"] = without_base64(content)
+    elif isinstance(content, list):
+        changed["content"] = [_part_without_base64(part) for part in content]
+    if message.get("tool_calls"):
+        changed["tool_calls"] = [_call_without_base64(call) for call in message["tool_calls"]]
+    return message if changed == message else changed
+
+
+def _part_without_base64(part: dict[str, Any]) -> dict[str, Any]:
+    text = part.get("text")
+    return {**part, "text": without_base64(text)} if isinstance(text, str) else part
+
+
+def _call_without_base64(call: dict[str, Any]) -> dict[str, Any]:
+    function = call.get("function")
+    if not function:
+        return call
+    arguments = without_base64(function["arguments"])
+    return {**call, "function": {**function, "arguments": arguments}}
 
 
 def texts_of(message: JsonMessage) -> list[str]:

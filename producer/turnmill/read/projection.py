@@ -19,12 +19,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from turnmill.contract.base64_text import without_base64
 from turnmill.contract.context import JsonMessage, Limits, Receipt, StoredContext
 from turnmill.contract.estimate import CountMessages
+from turnmill.contract.images import image_parts
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.log_entry import TailTurn
 from turnmill.contract.marks import own_words
 from turnmill.contract.render import (
+    images_gone,
     receipt_message,
     render_head,
     rules_message,
@@ -60,13 +63,17 @@ _HEAD_SHARE: Final = 0.6
 
 
 class _Entry(NamedTuple):
-    """What the user said in one turn; ``text`` as it is shown, of so many tokens, or about that."""
+    """What the user said in one turn, beside so many images.
+
+    ``text`` is what is shown of it, of so many tokens, or about that.
+    """
 
     seq: int
     said: str
     text: str
     tokens: int
     marked: bool
+    images: int
 
 
 class UsersWords:
@@ -135,8 +142,11 @@ class UsersWords:
 
     def _candidates(self, turns: Iterable[TailTurn]) -> list[_Entry]:
         """What is kept and what may be, without instructions that were taken back."""
-        said = ((turn.seq, _own(turn), turn.mark.instructs) for turn in turns)
-        fresh = (_Entry(seq, text, "", 0, marked) for seq, text, marked in said if text)
+        fresh = (
+            _Entry(turn.seq, text, "", 0, turn.mark.instructs, _images(turn))
+            for turn, text in ((turn, _own(turn)) for turn in turns)
+            if text
+        )
         return [
             entry
             for entry in (*self._kept, *fresh)
@@ -157,7 +167,10 @@ class UsersWords:
                 return None
             size = min(size * most // tokens, size - size // 8)
             text = _cut(entry.said, size)
-        return entry._replace(text=said_entry(entry.seq, text), tokens=tokens + _LABEL)
+        if entry.images:
+            tokens += self._tokens(images_gone(entry.seq, entry.images, entry.images))
+        shown = said_entry(entry.seq, text, entry.images)
+        return entry._replace(text=shown, tokens=tokens + _LABEL)
 
     def _tokens(self, text: str) -> int:
         return self._count([_said_alone(text)]) - self._alone
@@ -182,9 +195,18 @@ def _room(limits: Limits, fixed: int) -> int:
 
 def _own(turn: TailTurn) -> str:
     """What the user says in the turn."""
-    messages = turn.messages if turn.pushed is None else turn.pushed
-    texts = [own_words(message).strip() for message in messages if message["role"] == "user"]
+    texts = [without_base64(own_words(message)).strip() for message in _of_users(turn)]
     return "\n".join(filter(None, texts))
+
+
+def _images(turn: TailTurn) -> int:
+    """How many images the user shows in the turn."""
+    return sum(1 for _ in image_parts(_of_users(turn)))
+
+
+def _of_users(turn: TailTurn) -> list[JsonMessage]:
+    messages = turn.messages if turn.pushed is None else turn.pushed
+    return [message for message in messages if message["role"] == "user"]
 
 
 def _said_alone(text: str) -> JsonMessage:

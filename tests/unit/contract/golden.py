@@ -37,6 +37,14 @@ OLDER = Path(__file__).with_name("older_files")
 
 _MESSAGE: dict[str, Any] = {"role": "user", "content": "Ship order 4711 to Ålesund — today."}
 
+_IMAGE: dict[str, Any] = {
+    "type": "image_url",
+    "image_url": {"url": f"blob:{'0' * 64};image/png;640x480"},
+}
+_REQUEST = OpenRequest(
+    seq=Seq(8), text="Ship it.", first=True, earlier=True, images=(_IMAGE,), images_gone=2
+)
+
 _CONTEXT = StoredContext(
     version=Version(3),
     watermark=Seq(9),
@@ -57,7 +65,7 @@ _CONTEXT = StoredContext(
             revised=Seq(7),
         ),
     ),
-    requests=(OpenRequest(seq=Seq(8), text="Ship it.", first=True, earlier=True),),
+    requests=(_REQUEST,),
     recall=True,
 )
 

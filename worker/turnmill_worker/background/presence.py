@@ -1,12 +1,13 @@
-"""Workers of the queue ``summarize`` announce themselves, and the summarizers they can ask.
+"""Workers of the queue ``summarize`` announce themselves, and what policies may name there.
 
-A worker without a key writes extractive summaries, and nobody would know before reading one.
+A worker without a key writes extractive summaries, and one without a policy's template none at
+all: nobody would know before reading a context.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import structlog
@@ -24,12 +25,16 @@ class Announcement:
     """One worker's announcement, repeated by a thread as long as the worker runs."""
 
     def __init__(
-        self, presence: RedisPresence, entry: Mapping[str, object], *, every_s: float = EVERY_S
+        self,
+        presence: RedisPresence,
+        entry: Callable[[], Mapping[str, object]],
+        *,
+        every_s: float = EVERY_S,
     ) -> None:
-        """``entry`` is what the worker says of itself; see ``turnmill.contract.keys``."""
+        """``entry``: what the worker says of itself now; see ``turnmill.contract.keys``."""
         self._presence = presence
         self._every_s = every_s
-        self._entry = encode_json(entry)
+        self._tell, self._entry = entry, b""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="turnmill-announce", daemon=True)
 
@@ -44,11 +49,18 @@ class Announcement:
         with suppress(TurnmillError):
             self._presence.withdraw(self._entry)
 
+    def _renew(self, entry: bytes) -> None:
+        """Announce the entry, and nothing that it says no longer."""
+        before, self._entry = self._entry, entry
+        if before not in (b"", entry):
+            self._presence.withdraw(before)
+        self._presence.announce(entry)
+
     def _run(self) -> None:
         was_heard = True
         while True:
             try:
-                self._presence.announce(self._entry)
+                self._renew(encode_json(self._tell()))
                 was_heard = True
             except TurnmillError as error:
                 if was_heard:  # or it would log every few seconds of an outage

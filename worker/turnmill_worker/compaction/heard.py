@@ -10,7 +10,7 @@ from turnmill.contract.context import JsonMessage, OpenRequest
 from turnmill.contract.estimate import Counter
 from turnmill.contract.marks import author
 from turnmill.contract.names import Seq
-from turnmill.contract.render import rules_message
+from turnmill.contract.render import requests_message, rules_message
 from turnmill.contract.rules import Rule
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.reading.digest import Digest
@@ -23,6 +23,7 @@ from turnmill_worker.reading.requests import (
     open_requests,
     opening_turns,
     requests_room,
+    with_images,
 )
 from turnmill_worker.reading.said import Said, marked, rules_room
 
@@ -85,6 +86,7 @@ class Heard:
         """The open requests of turns up to this one, beside rules; pinned turns stand anyway."""
         snapshot = self._snapshot
         pinned = {turn.seq for turn in snapshot.turns if turn.pinned}
+        pinned |= {snapshot.thumbnail} if snapshot.thumbnail else set()
         if self._asked is None:
             self._asked = open_requests(
                 snapshot.stored.requests, self._heard_later(), begins=self._begins
@@ -99,7 +101,14 @@ class Heard:
         room = requests_room(snapshot.limits, beside)
         # What opened the session is fitted together: the last of it asks, the rest leads up to it.
         fitted = fitting(wanted, int(room * share), self._counter.count)
-        return tuple(each for each in fitted if each.seq <= through)
+        stated = tuple(each for each in fitted if each.seq <= through)
+        if not any(each.images for each in stated):
+            return stated
+        room = int(requests_room(snapshot.limits, beside, images=True) * share)
+        taken = self._counter.count_messages(
+            [requests_message(with_images(stated, 0, self._counter))]
+        )
+        return with_images(stated, room - taken, self._counter)
 
     def digest(
         self,

@@ -9,9 +9,9 @@ from turnmill.contract.context import JsonMessage, OpenRequest, Receipt, StoredC
 from turnmill.contract.legality import segments
 from turnmill.contract.names import Seq
 from turnmill.contract.rules import Rule
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, interactions
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, images, interactions
 from turnmill_worker.reading.digest import Digest
-from turnmill_worker.reading.requests import opening_turns
+from turnmill_worker.reading.requests import newest_images, opening_turns
 from turnmill_worker.reading.said import is_shown
 
 
@@ -225,8 +225,18 @@ class Plan:
 
     @property
     def asked(self) -> tuple[OpenRequest, ...]:
-        """Open requests of turns that do not stay: the new context has to state them."""
-        return tuple(each for each in self.snapshot.stored.requests if each.seq <= self.cut)
+        """Open requests of turns that do not stay: the new context has to state them.
+
+        With the images that the policy leaves room for beside those of the turns that stay.
+        """
+        snapshot, cut = self.snapshot, self.cut
+        stated = tuple(each for each in snapshot.stored.requests if each.seq <= cut)
+        most = snapshot.policy.max_history_images
+        if most is None:
+            return stated
+        beside = sum(images(turn.shown) for turn in snapshot.turns if turn.seq > cut)
+        beside -= (snapshot.thumbnail or 0) > cut  # the session's first image does not count
+        return newest_images(stated, most - beside)
 
 
 def records_of(covered: Sequence[Group]) -> Records:

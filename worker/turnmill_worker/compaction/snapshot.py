@@ -24,7 +24,7 @@ class Tally:
     """Counts of a session.
 
     Attributes:
-        images: images shown after the watermark.
+        images: images shown after the watermark and in open requests.
         images_before: images in turns covered by now.
         interactions: user requests after the watermark.
         history_tokens: of every turn ever counted.
@@ -39,6 +39,11 @@ class Tally:
 def images(messages: Sequence[JsonMessage]) -> int:
     """Images in the messages."""
     return sum(len(image_parts(message)) for message in messages)
+
+
+def images_asked(stored: StoredContext) -> int:
+    """Images in the open requests that stand for turns which are covered."""
+    return sum(len(each.images) for each in stored.requests if each.seq <= stored.watermark)
 
 
 def image_parts(message: JsonMessage) -> list[int]:
@@ -210,7 +215,7 @@ class Snapshot:
     def tally(self) -> Tally:
         """What is counted besides tokens."""
         return Tally(
-            images=sum(images(turn.shown) for turn in self.turns),
+            images=sum(images(turn.shown) for turn in self.turns) + images_asked(self.stored),
             images_before=self.images_before,
             interactions=sum(interactions(turn.original) for turn in self.turns),
             history_tokens=self.history_tokens,

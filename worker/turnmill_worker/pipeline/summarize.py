@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol
 
+import structlog
+
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.errors import InvalidTemplate, Transient, UnknownTemplate
 from turnmill.contract.estimate import Counter
@@ -39,6 +41,8 @@ from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.templates.fill import detail_of, fill
 from turnmill_worker.templates.loader import TemplateLoader
 from turnmill_worker.templates.template import Template
+
+log = structlog.get_logger()
 
 NEAR: Final = 0.75
 """A draft is good enough at this share of the best score that a later summarizer reached.
@@ -263,6 +267,7 @@ class Writer:
             return self._templates.load(name) if name else None
         except (UnknownTemplate, InvalidTemplate) as error:
             # Fail open: an agent's turn does not wait for somebody to mend a file.
+            log.warning("template not used", template=name, why=type(error).__name__)
             raise SummaryRejected(str(error)) from error
 
 

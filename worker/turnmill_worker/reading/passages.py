@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from turnmill.contract.base64_text import without_base64
 from turnmill_worker.reading import own_words, records, rules
 from turnmill_worker.reading.records import CELL, Group
 from turnmill_worker.reading.words import (
@@ -156,7 +157,7 @@ def read(seq: int, message: Mapping[str, Any], count: Count, *, answers: bool = 
     content = message.get("content")
     call = str(message.get("tool_call_id") or "")
     for part in content if isinstance(content, list) else [content]:
-        text = part if isinstance(part, str) else _of_part(part)
+        text = without_base64(part if isinstance(part, str) else _of_part(part))
         if role == RESULT:
             reader.add_result(text, call)
         else:
@@ -341,9 +342,9 @@ class _Reader:
         first = len(self.labels)
         name, written = str(function.get("name") or ""), function.get("arguments") or ""
         try:
-            arguments = json.loads(written) if isinstance(written, str) else written
+            arguments = json.loads(without_base64(written)) if isinstance(written, str) else written
         except (ValueError, RecursionError):
-            arguments = {"": str(written)}
+            arguments = {"": without_base64(str(written))}
         if not isinstance(arguments, Mapping):
             arguments = {"": arguments}
         groups = [group for own in records.of_value(dict(arguments)) for group in own.groups]

@@ -12,8 +12,11 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from turnmill.contract.base64_text import without_base64
 from turnmill.contract.context import JsonMessage, Limits, OpenRequest
-from turnmill.contract.marks import author, own_words
+from turnmill.contract.estimate import Counter
+from turnmill.contract.images import image_parts
+from turnmill.contract.marks import author, is_memories, own_words
 from turnmill.contract.names import Seq
 from turnmill.contract.render import request_entry
 from turnmill_worker.reading.own_words import is_talk
@@ -23,11 +26,14 @@ from turnmill_worker.reading.words import CAPS, CODE, KIND, NAME, NUMBER, PLAIN,
 __all__ = [
     "Asked",
     "fitting",
+    "images_tokens",
     "is_whole",
+    "newest_images",
     "open_requests",
     "opening_turns",
     "requests_room",
     "shortened",
+    "with_images",
 ]
 
 _MOST_OPENING: Final = 3
@@ -70,7 +76,17 @@ class Asked(NamedTuple):
     @property
     def text(self) -> str:
         """What the user says in it."""
-        return "\n".join(filter(None, map(own_words, self.messages)))
+        return without_base64("\n".join(filter(None, map(own_words, self.messages))))
+
+    @property
+    def request(self) -> OpenRequest:
+        """The turn as a request, with all images that the user shows in it."""
+        said = [each for each in self.messages if author(each) == "user" and not is_memories(each)]
+        # Without what is beside an image, such as a mark for a cache.
+        shown = (
+            {"type": "image_url", "image_url": part["image_url"]} for part in image_parts(said)
+        )
+        return OpenRequest(seq=Seq(self.seq), text=self.text, images=tuple(shown))
 
     @property
     def own(self) -> list[Passage]:
@@ -117,15 +133,11 @@ def open_requests(
 
     ``stored``: those of the context; ``begins``: the session begins with the first of the turns.
     """
-    asking = [at for at, turn in enumerate(turns) if turn.text.strip()]
+    asking = [at for at, turn in enumerate(turns) if turn.text.strip() or turn.request.images]
     opening = opening_turns([turn.messages for turn in turns]) if begins else 0
     if begins and not opening and asking and asking[0] > 0:
         opening = asking[0] + 1  # the agent spoke first
-    first = [
-        OpenRequest(seq=Seq(turns[at].seq), text=turns[at].text, first=True)
-        for at in asking
-        if at < opening
-    ]
+    first = [turns[at].request.model_copy(update={"first": True}) for at in asking if at < opening]
     known = [each for each in (*stored, *first) if each.first]
     added = [each for each in stored if not each.first]
     said: set[int] = set().union(*(_numbers(each.text) for each in (*known, *added)))
@@ -136,7 +148,7 @@ def open_requests(
         newest = turn.seq
         if turn.adds_to(said):
             said |= turn.own_words
-            added.append(OpenRequest(seq=Seq(turn.seq), text=turn.text))
+            added.append(turn.request)
     worked = len([each for each in stored if not each.first]) > 1
     if not (worked or _is_work(turns)):
         added = [each for each in added[-1:] if newest in (None, each.seq)]
@@ -159,10 +171,13 @@ def _is_work(turns: Sequence[Asked]) -> bool:
     return called + told > asked - told
 
 
-def requests_room(limits: Limits, rules_tokens: int = 0) -> int:
-    """Most tokens all requests of a context may take, beside rules of so many."""
+def requests_room(limits: Limits, rules_tokens: int = 0, *, images: bool = False) -> int:
+    """Most tokens all requests of a context may take, beside rules of so many.
+
+    With their images, it is half of what a compaction may leave.
+    """
     leave = limits.target - (limits.hard - limits.room) - rules_tokens
-    return max(min(limits.room // _MOST_SHARE, leave // 2), 0)
+    return max(leave // 2 if images else min(limits.room // _MOST_SHARE, leave // 2), 0)
 
 
 def fitting(
@@ -187,6 +202,34 @@ def fitting(
             kept[at] = fitted
             left -= count(request_entry(fitted)) + 1
     return tuple(kept[at] for at in sorted(kept))
+
+
+def with_images(
+    requests: Sequence[OpenRequest], room: int, counter: Counter
+) -> tuple[OpenRequest, ...]:
+    """The requests with as many of their newest images as fit ``room`` tokens."""
+    fits = 0
+    for part in (part for each in reversed(requests) for part in reversed(each.images)):
+        room -= counter.count_messages([{"role": "user", "content": [part]}])
+        if room < 0:
+            break
+        fits += 1
+    return newest_images(requests, fits)
+
+
+def newest_images(requests: Sequence[OpenRequest], most: int) -> tuple[OpenRequest, ...]:
+    """The requests with so many of their newest images at most, and with how many are gone."""
+    kept: list[OpenRequest] = []
+    for request in reversed(requests):
+        kept.append(request.with_newest(most))
+        most -= len(kept[-1].images)
+    return tuple(reversed(kept))
+
+
+def images_tokens(requests: Iterable[OpenRequest], counter: Counter) -> int:
+    """What the images of the requests cost."""
+    parts = [part for each in requests for part in each.images]
+    return counter.count_messages([{"role": "user", "content": parts}]) if parts else 0
 
 
 def is_whole(request: OpenRequest) -> bool:

@@ -92,6 +92,7 @@ class EarlierTurns:
         stored = state.stored
         shown = [m for pin in stored.pins for m in pin.messages]
         shown += [elision.message for elision in stored.elisions]
+        shown += [{"content": list(request.images)} for request in stored.requests]
         hashes = {*blobs_of(shown), *(sha for turn, _ in state.turns for sha in turn.blobs)}
         if hashes:
             found = self._archive.blobs(ref.namespace, sorted(hashes))

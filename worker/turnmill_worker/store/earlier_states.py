@@ -16,6 +16,7 @@ from turnmill.contract.keys import commits_channel
 from turnmill.contract.names import Seq, SessionId, Version
 from turnmill.contract.policy import Policy, stored_policy
 from turnmill.contract.sealing import Secret, check_plain
+from turnmill_worker.compaction.snapshot import images_asked
 from turnmill_worker.ports.values import (
     ArchivedCompaction,
     ArchivedTurn,
@@ -226,7 +227,7 @@ def _common(ref: SessionRef, past: SessionInRedis, state: Restored) -> dict[str,
         "tail_tokens": sum(each.tokens for each in counted),
         "open_calls": json.dumps(list(state.open_calls)),
         "basis": state.basis,
-        "images": sum(each.images for each in counted),
+        "images": sum(each.images for each in counted) + images_asked(state.stored),
         "images_before": state.images_before,
         "interactions": sum(each.interactions for each in counted),
         "messages": sum(each.messages for each in counted),

@@ -22,7 +22,14 @@ from turnmill.contract.names import Seq
 from turnmill.contract.policy import Policy, stored_policy
 from turnmill.contract.rules import Mark
 from turnmill.contract.sealing import Secret, check_plain, text_of
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, Tally, images, interactions
+from turnmill_worker.compaction.snapshot import (
+    LoggedTurn,
+    Snapshot,
+    Tally,
+    images,
+    images_asked,
+    interactions,
+)
 from turnmill_worker.ports.protocols import Archive
 from turnmill_worker.ports.values import (
     FIRST_PAUSE_S,
@@ -386,7 +393,7 @@ class RedisSessions:
             known=Secret(encoded_known(known)),
             watermark=context.watermark,
             context_tokens=context.tokens,
-            images=snapshot.before.tally.images - sum(images(turn.shown) for turn in kept),
+            images=snapshot.before.tally.images - _images_left(kept, context),
             images_covered=sum(images(turn.original) for turn in covered),
             interactions=sum(interactions(turn.original) for turn in covered),
             messages=sum(len(turn.original) for turn in covered),
@@ -422,6 +429,11 @@ class RedisSessions:
             longest_ms=int(LONGEST_PAUSE_S * 1000),
         )
         return Failed(times, bool(parked))
+
+
+def _images_left(kept: Sequence[LoggedTurn], context: StoredContext) -> int:
+    """Images that these turns and the context's open requests show."""
+    return sum(images(turn.shown) for turn in kept) + images_asked(context)
 
 
 def _planned_from(snapshot: Snapshot) -> dict[str, str]:

@@ -20,6 +20,7 @@ from turnmill_worker.compaction.strategies import (
 )
 from turnmill_worker.compaction.strategies.elide import fit_newest
 from turnmill_worker.compaction.strategies.registry import Covers, Elides, known_of, strategy_of
+from turnmill_worker.reading.requests import images_tokens
 
 _OWN: Final = (elide, images, iterations, managed, rolling, window)
 """Each has registered itself; a new one of turnmill's is its module and its name here."""
@@ -140,6 +141,7 @@ def _is_worth_it(snapshot: Snapshot, found: Plan, counter: Counter) -> bool:
     cost = texts - (snapshot.stored.tokens if found.request else found.replaced)
     fresh = [each for each in found.asked if each not in snapshot.before.stored.requests]
     cost = max(cost, 0) + sum(counter.count(request_entry(each)) for each in fresh)
+    cost += images_tokens(fresh, counter)
     # A text may fill what the goal leaves: no context is above that.
     freed = max(elided + covered - cost, snapshot.usage.total - found.snapshot.aim)
     return freed >= snapshot.limits.room * snapshot.policy.min_progress_ratio

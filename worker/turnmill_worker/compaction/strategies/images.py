@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from turnmill.contract.context import Elision, JsonMessage
 from turnmill.contract.estimate import Counter
-from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, image_parts
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, image_parts, images_asked
 from turnmill_worker.compaction.strategies.registry import Elides, register
+from turnmill_worker.reading.requests import newest_images
 
 
 def elide_images(snapshot: Snapshot, counter: Counter) -> Snapshot:
     """The snapshot with all but the newest ``max_history_images`` images replaced by text.
 
-    The session's first image also stays if the policy says so, and so do the images of
-    pinned turns. The text is specification 000's: ``[Image from Step X removed to save context]``,
-    where X is the turn's iteration, or else how many images the session had before.
+    Those of open requests are the oldest. The session's first image also stays if the policy says
+    so, and so do the images of pinned turns. The text is specification 000's:
+    ``[Image from Step X removed to save context]``, where X is the turn's iteration, or else how
+    many images the session had before.
     """
     most = snapshot.policy.max_history_images
     if most is None:
         return snapshot
-    shown = list(_images(snapshot))
-    gone = set(shown[: max(len(shown) - most, 0)])
-    if not gone:
+    shown, asked = list(_images(snapshot)), images_asked(snapshot.stored)
+    excess = asked + len(shown) - most
+    if excess <= 0:
         return snapshot
+    # Requests are older than all turns that stay.
+    gone = set(shown[: max(excess - asked, 0)])
     made = []
     ordinal = snapshot.images_before
     for turn in snapshot.turns:
@@ -37,7 +42,11 @@ def elide_images(snapshot: Snapshot, counter: Counter) -> Snapshot:
             doomed = {at: names[at] for at in parts if (turn.seq, index, at) in gone}
             if doomed:
                 made.append(_elision(turn, index, doomed, counter))
-    return snapshot.with_elisions(made)
+    stored = snapshot.stored
+    standing = [each for each in stored.requests if each.seq <= stored.watermark]
+    requests = (*newest_images(standing, asked - excess), *stored.requests[len(standing) :])
+    stored = stored.model_copy(update={"requests": requests})
+    return replace(snapshot, stored=stored, unelided=snapshot.before).with_elisions(made)
 
 
 _Place = tuple[int, int, int]

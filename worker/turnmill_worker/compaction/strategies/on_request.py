@@ -19,6 +19,7 @@ from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.iterations import iterations
 from turnmill_worker.compaction.strategies.managed import for_template, runs
 from turnmill_worker.compaction.strategies.rolling import ledger_budget, summary_budget
+from turnmill_worker.reading.requests import images_tokens
 
 _SHARE = 0.8
 """A forced summary has at most this share of the tokens it stands for: else it saves nothing."""
@@ -47,7 +48,7 @@ def force(snapshot: Snapshot, counter: Counter, *, template: str = "") -> Plan |
         return None
     snapshot = heard.given_room(snapshot, through=covered[-1].last_seq)
     tokens = snapshot.stored.tokens + sum(g.tokens for g in covered if not g.pinned)
-    tokens -= sum(counter.count(request_entry(each)) for each in snapshot.stored.requests)
+    tokens -= _asked_tokens(snapshot, counter)
     budget = min(summary_budget(snapshot, counter.count), _wanted(tokens))
     request = SummaryRequest(
         previous=previous_text(snapshot.stored),
@@ -79,6 +80,14 @@ def is_short(plan: Plan) -> bool:
         return False
     covered = sum(group.tokens for group in plan.covered if not group.pinned)
     return plan.request.whole_tokens >= plan.snapshot.stored.tokens + covered
+
+
+def _asked_tokens(snapshot: Snapshot, counter: Counter) -> int:
+    """What the open requests in the context cost, with their images."""
+    stated = snapshot.stored.requests
+    return sum(counter.count(request_entry(each)) for each in stated) + images_tokens(
+        stated, counter
+    )
 
 
 def _wanted(tokens: int) -> int:

@@ -13,6 +13,7 @@ from functools import cache, partial
 from importlib import resources
 from typing import Any, Final
 
+from turnmill.contract.base64_text import without_base64
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import segments
 from turnmill.contract.marks import author
@@ -161,7 +162,7 @@ def entry_of(seq: Seq, message: JsonMessage, redactor: Redactor | None) -> Entry
 def cleaned(text: str, redactor: Redactor | None) -> str:
     """A text as it may leave: redacted, without base64, and unable to pass for a mark."""
     short = _DATA_URL.sub(partial(_image, least=_LEAST_URL_CHARS), text)
-    short = _BARE.sub(_bare_image, short)
+    short = without_base64(_BARE.sub(_bare_image, short))
     return neutral(short if redactor is None else redactor(short))
 
 
