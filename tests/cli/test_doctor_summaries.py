@@ -173,7 +173,7 @@ def refused(server: redis.Redis) -> int:
 def test_doctor_and_info_say_what_a_policy_names_that_is_not_there(
     client: ContextClient,
     server: redis.Redis,
-    start: Start,
+    own_server: EmbeddedRedis,
     turnmill: Callable[..., Ran],
     tmp_path: Path,
 ) -> None:
@@ -187,15 +187,16 @@ def test_doctor_and_info_say_what_a_policy_names_that_is_not_there(
     assert policies()["status"] == "ok"  # no worker runs: nobody knows
     folder = tmp_path / "templates"
     folder.mkdir()
-    start("able", TURNMILL_TEMPLATE_DIRS=str(folder))
-    announced(server, 1)
-
-    check = policies()
-    told = turnmill("info", "managed", "--json").json["absent"]
+    env = {"TURNMILL_TEMPLATE_DIRS": str(folder)}
+    with WorkerProcess(own_server.url, tmp_path, name="able", queues="summarize", env=env):
+        announced(server, 1)
+        check = policies()
+        told = turnmill("info", "managed", "--json").json["absent"]
+        table = turnmill("info", "managed").stdout
 
     assert check["status"] == "warning"
     for kind, name in (("template", "suport"), ("strategy", "windw"), ("tokenizer", "own")):
         assert f"has no {kind} '{name}'" in check["found"]
     assert len(told) == 1
     assert "has no template 'suport', but coding, default, endless, research, support" in told[0]
-    assert "absent" in turnmill("info", "managed").stdout
+    assert "absent" in table
