@@ -25,7 +25,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError
 
-from turnmill.contract.codec import MAX_DEPTH, encode_json, is_deep
+from turnmill.contract.codec import MAX_DEPTH, encode_exactly, encode_json, is_deep, sendable
 from turnmill.contract.errors import InvalidTurn, TurnTooLarge
 from turnmill.contract.formats import stamp
 from turnmill.contract.image_tokens import is_base64
@@ -222,7 +222,7 @@ def to_turn(value: object, *, turn_id: str | None = None) -> Turn:
         InvalidTurn: names the field, the value's size or kind, and what is allowed.
     """
     try:
-        turn = _coerce(value)
+        turn = _coerced(value)
     except ValidationError as error:
         # Not chained: pydantic's error carries the input, which is the conversation.
         raise InvalidTurn(explain(error)) from None
@@ -234,6 +234,18 @@ def to_turn(value: object, *, turn_id: str | None = None) -> Turn:
         return Turn.model_validate({**dict(turn), "turn_id": turn_id})
     except ValidationError as error:
         raise InvalidTurn(explain(error)) from None
+
+
+def _coerced(value: object) -> Turn:
+    try:
+        return _coerce(value)
+    except ValidationError as error:
+        # What is kept as it came is made sendable when it is written; what is checked cannot wait.
+        if all(item["type"] != "string_unicode" for item in error.errors(include_url=False)):
+            raise
+    if isinstance(value, Mapping) and "messages" in value:
+        return _coerce({**value, "messages": sendable(value["messages"])})
+    return _coerce(sendable(value))
 
 
 def _coerce(value: object) -> Turn:
@@ -270,7 +282,7 @@ def encode_turn(turn: Turn, *, max_bytes: int = DEFAULT_MAX_TURN_BYTES) -> tuple
     messages, extras = _dump_messages(turn.messages), stamp()
     if turn.pinned or turn.metadata is not None or turn.iteration is not None:
         extras |= turn.model_dump(exclude={"messages", "turn_id"}, exclude_defaults=True)
-    fields = encode_json(extras) if extras else b""
+    fields = encode_exactly(extras) if extras else b""  # metadata are the agent's own
     size = len(messages) + len(fields)
     if size > max_bytes:
         raise TurnTooLarge(f"turn: {size} bytes of JSON; at most {max_bytes} are allowed")
@@ -280,7 +292,7 @@ def encode_turn(turn: Turn, *, max_bytes: int = DEFAULT_MAX_TURN_BYTES) -> tuple
 def _dump_messages(messages: tuple[Message, ...]) -> bytes:
     try:
         return _MESSAGES.dump_json(messages, exclude_unset=True)
-    except PydanticSerializationError:  # a lone surrogate, which is not UTF-8
+    except PydanticSerializationError:  # half a surrogate pair
         return encode_json(_MESSAGES.dump_python(messages, exclude_unset=True))
 
 
