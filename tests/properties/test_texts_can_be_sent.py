@@ -84,7 +84,8 @@ def test_turns_of_every_dialect_leave_in_every_dialect(shape: Any, text: str, na
 @given(text=texts, name=names)
 @settings(deadline=None)
 def test_what_an_older_version_stored_leaves_as_well(shape: Any, text: str, name: str) -> None:
-    stored = json.dumps(turn_in_chat({"messages": shape(text, name)})[1]["messages"])
+    in_chat: Any = turn_in_chat({"messages": shape(text, name)})[1]
+    stored = json.dumps(in_chat["messages"])
 
     (messages,) = decode_turns([stored.encode()])
 
