@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.archive.records import EPOCH, LATER, compaction, image, session, turn
 from tests.plain_cipher import cipher
-from turnmill.contract.codec import decode_json, encode_json
+from turnmill.contract.codec import decode_json, encode_exactly, sendable
 from turnmill.contract.errors import QuotaExceeded
 from turnmill.contract.names import Namespace, Seq
 from turnmill_worker.archive import SqlArchive
@@ -28,7 +28,7 @@ DETAIL = {
     "source": "templates/default.md",
     "sha256": "ab" * 32,
     "model": "gpt-5-mini",
-    "raw_output": "Context summary: \x00 \ud83d done",
+    "raw_output": "Context summary: \x00 \ufffd done",
     "parsed_output": {"summary": "done"},
     "input": "the whole conversation",
     "sections": ["latest", "runs"],
@@ -116,7 +116,7 @@ def test_whatever_python_can_hold_is_read_back(
     said = [{"role": "user", "content": text, "name": text}, {"role": "assistant", "x": content}]
     stored = ArchivedTurn(
         seq=Seq(1),
-        messages=encode_json(said),
+        messages=encode_exactly(said),
         turn_id=turn_id,
         fields=raw,
         at_ms=1,
@@ -133,8 +133,8 @@ def test_whatever_python_can_hold_is_read_back(
     assert json.loads(archive.turns(ref)[0].messages) == said
     assert archive.compactions(ref) == [commit]
     (view,) = archive.views(ref)
-    assert (view.raw_output, view.input) == (text, text)
-    assert decode_json(view.parsed_output) == content
+    assert (view.raw_output, view.input) == (sendable(text), sendable(text))
+    assert decode_json(view.parsed_output) == sendable(content)
     assert memory in [found for _, found in archive.memories(SHOP, most=100_000)]
 
 

@@ -62,7 +62,7 @@ def test_calls_and_results_are_read_as_they_were_pushed(
 
 @given(json_values)
 def test_a_turn_is_encoded_as_the_json_it_is(value: Any) -> None:
-    message = {"role": "user", "content": "hi", "x": value}
+    message = {"role": "user", "content": "hi", "x_": value}
 
     body, fields = encode_turn(to_turn({"messages": [message], "metadata": {"m": value}}))
 
@@ -78,7 +78,7 @@ def test_nesting_no_reader_would_follow_is_refused(place: str, depth: int) -> No
         value = [value]
     message = {"role": "user", "content": "hi"}
     turn = {
-        "message": {**message, "x": value},
+        "message": {**message, "x_": value},
         "metadata": {"messages": [message], "metadata": {"m": value}},
     }[place]
 
@@ -95,7 +95,7 @@ def test_nesting_no_reader_would_follow_is_refused(place: str, depth: int) -> No
 def test_numbers_json_does_not_have_are_refused(place: str, number: float) -> None:
     message: dict[str, Any] = {"role": "user", "content": "hi"}
     turn = {
-        "message": {**message, "x": number},
+        "message": {**message, "x_": number},
         "metadata": {"messages": [message], "metadata": {"m": number}},
     }[place]
 

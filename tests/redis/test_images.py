@@ -177,7 +177,7 @@ def test_nobody_can_ask_for_anothers_image_by_its_hash(
     [key] = blob_keys(redis_client, namespace)
     reference = f"blob:{key.decode().rpartition(':')[2]};image/png;640x480"
     part = {"type": "text", "text": reference}
-    sneaky = {"role": "user", "content": [part], "x": image(reference)}
+    sneaky = {"role": "user", "content": [part], "x_image": image(reference)}
 
     with pytest.raises(InvalidTurn, match=r"image_url\.url must be a data:"):
         client.push("mine", {"role": "user", "content": [image(reference)]})

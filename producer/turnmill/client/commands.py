@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from turnmill import lua
+from turnmill.contract.codec import sendable
 from turnmill.contract.context import EMPTY, StoredContext
 from turnmill.contract.correction import Told
 from turnmill.contract.errors import (
@@ -450,8 +451,8 @@ class Commands:
         return self._call(
             "checkpoint",
             session,
-            id=name.encode("utf-8", "replace"),
-            message=Secret(message.encode("utf-8", "replace")),
+            id=sendable(name).encode(),
+            message=Secret(sendable(message).encode()),
             keep_checkpoints=DEFAULT_POLICY.keep_checkpoints,
         )
 
@@ -599,7 +600,7 @@ def _weighed(system_prompt: str | None, tools: Tools | None) -> dict[str, str | 
     schemas, most, in_bytes = _schemas(tools) if tools is not None else (b"", 0, 0)
     return {
         "has_system": int(system_prompt is not None),
-        "system": Secret((system_prompt or "").encode("utf-8", "replace")),
+        "system": Secret(sendable(system_prompt or "").encode()),
         "system_tokens": tokens,
         "has_tools": int(tools is not None),
         "tools": Secret(schemas),

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from turnmill.contract import errors
-from turnmill.contract.codec import decode_json, encode_json
+from turnmill.contract.codec import decode_exactly, decode_json, encode_json
 from turnmill.contract.errors import InvalidInput, NotAnswered, TurnmillError
 from turnmill.contract.formats import refuse_newer, stamp
-from turnmill.contract.jobs import GROUND, QUEUE_OF, REMEMBER
+from turnmill.contract.jobs import EXPORT, GROUND, QUEUE_OF, REMEMBER
 from turnmill.contract.keys import AskKeys, ask_keys
 from turnmill.contract.names import Namespace, SessionId, session_id
 from turnmill.contract.scripts import Command
@@ -98,7 +98,8 @@ class Ask:
         Raises:
             TurnmillError: what the worker raised, as its own class where this version knows it.
         """
-        told = decode_json(reply[1])
+        # A transcript has what the agent noted beside its turns, byte for byte.
+        told = (decode_exactly if self.task == EXPORT else decode_json)(reply[1])
         refuse_newer(told, "a worker's answer")
         if "error" not in told:
             return told["answer"]

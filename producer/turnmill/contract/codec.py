@@ -1,8 +1,13 @@
-"""JSON as turnmill stores it: compact, UTF-8, and lossless for whatever a Python str may hold."""
+"""JSON as turnmill stores it: compact UTF-8, of strings that every provider's client can send.
+
+Half a surrogate pair, as a tool leaves it that cuts an emoji, is no character and has no UTF-8:
+it is written and read as U+FFFD, two halves in a row as their character.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
@@ -12,7 +17,7 @@ MAX_DEPTH = 64
 
 
 def encode_json(value: Any) -> bytes:
-    """The value as JSON; all ASCII escapes if it has a lone surrogate, which is not UTF-8.
+    """The value as JSON.
 
     Raises:
         TypeError, ValueError: the value is not JSON.
@@ -20,11 +25,19 @@ def encode_json(value: Any) -> bytes:
     try:
         return to_json(value)
     except PydanticSerializationError:
+        return encode_exactly(sendable(value))
+
+
+def encode_exactly(value: Any) -> bytes:
+    """As ``encode_json``, but half pairs stay what they are: as escapes, in ASCII throughout."""
+    try:
+        return to_json(value)
+    except PydanticSerializationError:
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
 def decode_json(body: bytes) -> Any:
-    """What ``encode_json`` wrote.
+    """What ``encode_json`` wrote, or an older version, which let half pairs pass.
 
     Raises:
         ValueError: it is not JSON.
@@ -32,10 +45,28 @@ def decode_json(body: bytes) -> Any:
     try:
         return from_json(body)
     except ValueError:
-        try:
-            return json.loads(body)  # slower, and takes lone surrogates
-        except RecursionError:
-            raise ValueError("nested too deep") from None
+        pass
+    try:
+        return sendable(decode_exactly(body))
+    except RecursionError:
+        raise ValueError("not JSON: nested deeper than any reader follows") from None
+
+
+def decode_exactly(body: bytes) -> Any:
+    """What ``encode_exactly`` wrote; raises as ``decode_json``."""
+    try:
+        return from_json(body)
+    except ValueError:
+        return json.loads(body)  # slower, and takes half pairs
+
+
+def sendable(value: Any) -> Any:
+    """The value with each string in it, names of fields too, as UTF-8 can hold it."""
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, Mapping):
+        return {sendable(name): sendable(item) for name, item in value.items()}
+    return [sendable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def is_deep(value: Any) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic_core import PydanticSerializationError
 
+from turnmill.contract.codec import sendable
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.formats import Value
 from turnmill.contract.job_outcomes import Compaction
@@ -114,11 +115,12 @@ class Trajectory(Value):
     lost: tuple[LostTurns, ...] = ()
 
     def model_dump_json(self, **options: Any) -> str:
-        """As of any model; a lone surrogate, which JSON cannot hold, becomes a question mark."""
+        """As of any model; half a surrogate pair, in metadata, becomes U+FFFD."""
         try:
             return super().model_dump_json(**options)
         except PydanticSerializationError:
             indent = options.pop("indent", None)
             fields = self.model_dump(mode="json", **options)
             text = json.dumps(fields, ensure_ascii=False, indent=indent)
-            return text.encode("utf-8", "replace").decode()
+            made: str = sendable(text)
+            return made

@@ -1,8 +1,8 @@
 """Turns and messages: what an agent pushes. Frozen, and valid at birth.
 
-Messages have the shape of the OpenAI chat API and keep every field they came with, also ones
-turnmill does not know (``refusal``, ``reasoning_content``, ``cache_control``): what is read back
-is what was pushed.
+Messages have the shape of the OpenAI chat API and keep every field they came with, also those
+that only providers read (``refusal``, ``reasoning_content``, ``cache_control``): what is read back
+is what was pushed. Fields that no provider takes are refused.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticCustomError, PydanticSerializationError
 
-from turnmill.contract.codec import MAX_DEPTH, encode_json, is_deep
+from turnmill.contract.codec import MAX_DEPTH, encode_exactly, encode_json, is_deep, sendable
 from turnmill.contract.errors import InvalidTurn, TurnTooLarge
+from turnmill.contract.fields import CALL, FUNCTION, MESSAGE, PART, TURN, no_field, unknown_in
 from turnmill.contract.formats import stamp
 from turnmill.contract.image_tokens import is_base64
 
@@ -66,18 +67,29 @@ _CLOSED = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class _Open(BaseModel):
-    """A model that keeps fields it does not know, as long as they are JSON."""
+    """A model that keeps the fields that providers know, as long as they are JSON."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True, extra="allow", hide_input_in_errors=True
     )
+    known: ClassVar[frozenset[str]]
     __pydantic_extra__: dict[str, JsonValue] = Field(init=False)
 
     @model_validator(mode="after")
-    def _unknown_fields_are_json(self) -> Self:
+    def _other_fields_are_known_and_json(self) -> Self:
         if self.__pydantic_extra__:
+            if (name := unknown_in(self.__pydantic_extra__, self.known)) is not None:
+                raise _no_field(name, self.known)
             check_json(self.__pydantic_extra__)
         return self
+
+
+def _no_field(name: str, known: Iterable[str], *, own: bool = True) -> PydanticCustomError:
+    said = no_field(name, known, own=own)
+    return PydanticCustomError(_NO_FIELD, "{said}", {"said": said})
+
+
+_NO_FIELD: Final = "no_such_field"
 
 
 def check_json(value: Any) -> Any:
@@ -104,12 +116,16 @@ def _check_image(value: dict[str, Any]) -> dict[str, Any]:
 class Function(_Open):
     """The function a tool call names, and its arguments as JSON text."""
 
+    known = FUNCTION
+
     name: str = Field(min_length=1)
     arguments: str
 
 
 class ToolCall(_Open):
     """One call an assistant message makes; its result is a later message of role ``tool``."""
+
+    known = CALL
 
     id: str = Field(min_length=1)
     type: str = "function"
@@ -124,6 +140,8 @@ class ToolCall(_Open):
 
 class Part(_Open):
     """One part of a message's content: text, an image, audio, a file."""
+
+    known = PART
 
     type: Annotated[str, AfterValidator(known_type)]
     text: str | None = None
@@ -162,11 +180,18 @@ def check_image_url(url: object) -> None:
 class Message(_Open):
     """One message in the shape of the OpenAI chat API."""
 
+    known = MESSAGE
+
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | tuple[Part, ...] | None = None
     name: str | None = None
     tool_calls: tuple[ToolCall, ...] | None = None
     tool_call_id: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_content_is_text(cls, value: Any) -> Any:
+        return with_content(value) if isinstance(value, Mapping) else value
 
     @field_validator("role", mode="before")
     @classmethod
@@ -185,6 +210,22 @@ class Message(_Open):
         if self.content is None and self.role != "assistant":
             raise ValueError(f"a message of role {self.role} needs content")
         return self
+
+
+def with_content(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message with ``""`` for no content, which no provider takes; the same if it has some.
+
+    An assistant's may be None beside what else it says.
+    """
+    content = message.get("content")
+    is_empty = isinstance(content, list | tuple) and not content
+    is_silent = content is None and message.get("role") == "assistant"
+    if is_empty or (is_silent and not any(map(message.get, _SAID_BESIDE))):
+        return {**message, "content": ""}
+    return message
+
+
+_SAID_BESIDE: Final = ("tool_calls", "function_call", "refusal", "audio", "native")
 
 
 class Turn(BaseModel):
@@ -206,6 +247,15 @@ class Turn(BaseModel):
     metadata: Annotated[dict[str, JsonValue], AfterValidator(check_json)] | None = None
     pinned: bool = False
 
+    @model_validator(mode="before")
+    @classmethod
+    def _fields_are_known(cls, value: object) -> object:
+        names = value if isinstance(value, Mapping) else ()
+        name = next((name for name in names if name not in TURN), None)
+        if isinstance(name, str):
+            raise _no_field(name, TURN, own=False)
+        return value
+
 
 _MESSAGES: TypeAdapter[tuple[Message, ...]] = TypeAdapter(tuple[Message, ...])
 
@@ -222,7 +272,7 @@ def to_turn(value: object, *, turn_id: str | None = None) -> Turn:
         InvalidTurn: names the field, the value's size or kind, and what is allowed.
     """
     try:
-        turn = _coerce(value)
+        turn = _coerced(value)
     except ValidationError as error:
         # Not chained: pydantic's error carries the input, which is the conversation.
         raise InvalidTurn(explain(error)) from None
@@ -234,6 +284,18 @@ def to_turn(value: object, *, turn_id: str | None = None) -> Turn:
         return Turn.model_validate({**dict(turn), "turn_id": turn_id})
     except ValidationError as error:
         raise InvalidTurn(explain(error)) from None
+
+
+def _coerced(value: object) -> Turn:
+    try:
+        return _coerce(value)
+    except ValidationError as error:
+        # What is kept as it came is made sendable when it is written; what is checked cannot wait.
+        if all(item["type"] != "string_unicode" for item in error.errors(include_url=False)):
+            raise
+    if isinstance(value, Mapping) and "messages" in value:
+        return _coerce({**value, "messages": sendable(value["messages"])})
+    return _coerce(sendable(value))
 
 
 def _coerce(value: object) -> Turn:
@@ -254,7 +316,7 @@ def _coerce(value: object) -> Turn:
         case Sequence() if not value:
             raise InvalidTurn("messages: got an empty list; a turn has at least one message")
         case Sequence():
-            return Turn(messages=_MESSAGES.validate_python(tuple(value)))
+            return Turn.model_validate({"messages": tuple(value)})
         case _:
             raise InvalidTurn(
                 f"turn: got {_kind(value)}; allowed are a Turn, a message, or a list of messages"
@@ -276,7 +338,7 @@ def encode_turn(
         extras |= turn.model_dump(exclude={"messages", "turn_id"}, exclude_defaults=True)
     if under and may_think(messages):
         extras["under"] = under
-    fields = encode_json(extras) if extras else b""
+    fields = encode_exactly(extras) if extras else b""  # metadata are the agent's own
     size = len(messages) + len(fields)
     if size > max_bytes:
         raise TurnTooLarge(f"turn: {size} bytes of JSON; at most {max_bytes} are allowed")
@@ -291,7 +353,7 @@ def may_think(body: bytes) -> bool:
 def _dump_messages(messages: tuple[Message, ...]) -> bytes:
     try:
         return _MESSAGES.dump_json(messages, exclude_unset=True)
-    except PydanticSerializationError:  # a lone surrogate, which is not UTF-8
+    except PydanticSerializationError:  # half a surrogate pair
         return encode_json(_MESSAGES.dump_python(messages, exclude_unset=True))
 
 
@@ -305,8 +367,17 @@ def explain(error: ValidationError, *, names_are_content: bool = True) -> str:
     # A wrong item also empties its list, and a wrong part is no string either: say the cause only.
     causes = [item for item in found if item["type"] not in ("too_short", "string_type")] or found
     return "; ".join(
-        f"{_path(item['loc'], names_are_content)}{_said(item)}{_got(item)}" for item in causes[:5]
+        _no_such(item, _path(item["loc"], names_are_content))
+        if item["type"] == _NO_FIELD
+        else f"{_path(item['loc'], names_are_content)}{_said(item)}{_got(item)}"
+        for item in causes[:5]
     )
+
+
+def _no_such(item: Any, path: str) -> str:
+    """What ``no_field`` said, behind the place of the message, the part or the turn it is in."""
+    said: str = item["msg"]
+    return f"{path.removesuffix(': ') or 'turn'}{said}".removeprefix("turn.")
 
 
 def _path(loc: tuple[int | str, ...], names_are_content: bool) -> str:  # noqa: FBT001

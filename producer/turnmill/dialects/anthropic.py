@@ -11,17 +11,20 @@ from turnmill.contract.call_ids import CALL
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
+from turnmill.contract.fields import ANTHROPIC_MESSAGE, MESSAGE, PART
 from turnmill.dialects.cache_marks import marked, unmarked, with_last_marks
 from turnmill.dialects.native import (
     ANTHROPIC_BLOCKS,
     ANTHROPIC_OPAQUE,
     ANTHROPIC_SHOWN,
-    NATIVE,
+    CALL,
     TEXT,
     Converted,
+    check_fields,
     fields_of,
     native_of,
     refuse,
+    said_parts,
     with_native,
 )
 
@@ -40,6 +43,7 @@ def to_chat(message: Mapping[str, Any], where: str = "messages[0]") -> list[Json
     content = message.get("content")
     if not isinstance(content, Sequence) or isinstance(content, str):
         return [dict(message)]
+    check_fields(message, MESSAGE | ANTHROPIC_MESSAGE, where)
     blocks = [_block(block, f"{where}.content[{at}]") for at, block in enumerate(content)]
     if message.get("role") == "assistant":
         return [_said(blocks, where)]
@@ -117,6 +121,7 @@ def _result(block: Mapping[str, Any], where: str) -> JsonMessage:
 
 def _part(block: Mapping[str, Any], where: str) -> JsonMessage:
     kind = block.get("type")
+    check_fields(block, PART, where)
     if kind == "text":
         others = {name: value for name, value in block.items() if name not in {"type", "text"}}
         return with_native({"type": kind, "text": block.get("text")}, "anthropic", fields=others)
@@ -145,7 +150,10 @@ def _shown(block: Mapping[str, Any], kind: str, value: JsonMessage) -> JsonMessa
 
 
 _EMPTY: Final = "(empty)"
-"""Anthropic takes no empty text."""
+"""Anthropic takes no empty text, and none of white space alone."""
+
+_TEXT_FIELDS: Final = frozenset({"cache_control", "citations"})
+"""What a text has beside in this dialect, also where it was pushed in chat's shape."""
 
 _OPENING: Final = "(the conversation opens with the assistant)"
 """Anthropic wants a user's message first."""
@@ -221,7 +229,7 @@ class _Writer:
         content = message.get("content")
         native = native_of(message, "anthropic")
         if isinstance(content, str) and not (native.get("joined") and self._takes_results):
-            self.made.append({"role": "user", "content": content or _EMPTY})
+            self.made.append({"role": "user", "content": _shown_text(content)})
             return
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
         blocks = [self._block(part) for part in parts]
@@ -234,15 +242,18 @@ class _Writer:
         content = message.get("content")
         calls = {call["id"]: call for call in message.get("tool_calls") or ()}
         native = native_of(message, "anthropic")
-        if isinstance(content, str) and content and not calls and not native:
+        parts = said_parts(message)
+        is_text = isinstance(content, str) and bool(content.strip()) and len(parts) == 1
+        if is_text and not calls and not native:
             self.made.append({"role": "assistant", "content": content})
             return
-        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
-        texts = iter([self._block(part) for part in parts if part.get("text") != ""])
+        texts = iter([self._block(part) for part in parts if part.get("text", True)])
         blocks: list[JsonMessage] = []
         for one in native.get("blocks", ()):
             if isinstance(one, Mapping):
-                blocks.append(dict(one))
+                # A thought without a signature is refused.
+                is_taken = one.get("type") != "thinking" or one.get("signature")
+                blocks += [dict(one)] if is_taken else []
             elif one == TEXT:
                 blocks += [text for text in [next(texts, None)] if text is not None]
             elif call := calls.pop(one.removeprefix(CALL), None):
@@ -259,14 +270,14 @@ class _Writer:
             case "text" if "source" in others:
                 block = {**others, "source": {**others["source"], "data": part["text"]}}
             case "text":
-                said = {name: value for name, value in part.items() if name != NATIVE}
-                block = {**said, "text": part["text"] or _EMPTY, **others}
+                marks = {name: part[name] for name in _TEXT_FIELDS & part.keys()}
+                block = {"type": "text", "text": _shown_text(part["text"]), **marks, **others}
             case "image_url":
                 block = {"type": "image", "source": _source(part["image_url"]["url"]), **others}
             case "file" if isinstance(part.get("file"), Mapping) and "file_data" in part["file"]:
                 block = {"type": "document", "source": _source(part["file"]["file_data"]), **others}
             case "refusal":
-                block = {"type": "text", "text": part.get("refusal") or _EMPTY}
+                block = {"type": "text", "text": _shown_text(str(part.get("refusal", "")))}
             case kind if kind in ANTHROPIC_BLOCKS:
                 block = part
             case kind:
@@ -276,6 +287,10 @@ class _Writer:
 
     def _note(self, what: str) -> None:
         self.left_out[what] = None
+
+
+def _shown_text(text: str) -> str:
+    return text if text.strip() else _EMPTY
 
 
 def _source(url: str) -> JsonMessage:

@@ -8,7 +8,7 @@ from typing import Any, Final, cast, get_args
 from turnmill.contract.call_ids import with_own_ids
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidInput
-from turnmill.contract.turns import Message, Turn, TurnLike
+from turnmill.contract.turns import Message, Turn, TurnLike, with_content
 from turnmill.dialects.native import (
     ANTHROPIC_BLOCKS,
     ANTHROPIC_SHOWN,
@@ -86,7 +86,8 @@ def from_chat(messages: Sequence[JsonMessage], dialect: str, head: int | None = 
         for part in _parts(message)
         if part.get("type") in ANTHROPIC_SHOWN
     }
-    return Converted([_chat(m) for m in without_native(messages)], "", tuple(left_out))
+    found = [dict(with_content(_chat(m))) for m in without_native(messages)]
+    return Converted(found, "", tuple(left_out))
 
 
 def _parts(message: JsonMessage) -> list[dict[str, Any]]:

@@ -41,7 +41,7 @@ def _of_anthropic(messages: Sequence[JsonMessage]) -> Iterator[str]:
     for at, message in enumerate(messages):
         blocks = _blocks(message)
         kinds = [block.get("type") for block in blocks]
-        if not blocks or any(block.get("text") == "" for block in blocks):
+        if not blocks or any(not block.get("text", "-").strip() for block in blocks):
             yield f"messages[{at}]: empty"
         results = [b["tool_use_id"] for b in blocks if b.get("type") == "tool_result"]
         if sorted(results) != sorted(asked):

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
+from turnmill.contract.fields import no_field, unknown_in
 from turnmill.contract.turns import unreadable
 
 ANTHROPIC_OPAQUE: Final = frozenset(
@@ -80,6 +81,27 @@ def with_native(message: JsonMessage, dialect: Dialect, **kept: Any) -> JsonMess
     """A message, a part or a call with what its dialect says beside; the same for nothing."""
     found = {name: value for name, value in kept.items() if value not in (None, False, [], {})}
     return {**message, NATIVE: {"dialect": dialect, **found}} if found else message
+
+
+def check_fields(value: Mapping[str, Any], known: frozenset[str], where: str) -> None:
+    """Raise ``InvalidTurn`` for a field that is none of these, by its name and place."""
+    if (name := unknown_in(value, known)) is not None:
+        raise InvalidTurn(f"{where}{no_field(name, known)}")
+
+
+def said_parts(message: JsonMessage) -> list[JsonMessage]:
+    """What an assistant said, as parts: its content, and what chat has fields of its own for."""
+    content, refusal, audio = map(message.get, ("content", "refusal", "audio"))
+    parts = list(content) if isinstance(content, list) else []
+    if isinstance(content, str) and content:
+        parts.append({"type": "text", "text": content})
+    if isinstance(refusal, str) and refusal:
+        parts.append({"type": "refusal", "refusal": refusal})
+    if isinstance(audio, Mapping):
+        heard = audio.get("transcript")
+        is_heard = isinstance(heard, str) and heard
+        parts.append({"type": "text", "text": heard} if is_heard else {"type": "audio"})
+    return parts
 
 
 def fields_of(value: Mapping[str, Any], dialect: Dialect) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from turnmill.contract.call_ids import CALL
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
+from turnmill.contract.fields import PART, RESPONSES_MESSAGE
 from turnmill.dialects.native import (
     RESPONSES_CALLS,
     RESPONSES_ITEMS,
@@ -17,9 +18,11 @@ from turnmill.dialects.native import (
     RESPONSES_RESULTS,
     TEXT,
     Converted,
+    check_fields,
     fields_of,
     native_of,
     refuse,
+    said_parts,
     with_native,
 )
 
@@ -59,6 +62,7 @@ def _input(item: Mapping[str, Any], kind: object, where: str) -> JsonMessage:
         return _result(item, where)
     if kind != "message" or "role" not in item:
         raise refuse(where, kind, _KNOWN_ITEMS)
+    check_fields(item, RESPONSES_MESSAGE, where)
     message: JsonMessage = {"role": item["role"], "content": _content(item, where)}
     others = {name: value for name, value in item.items() if name not in _MESSAGE_FIELDS}
     return with_native(message, "responses", fields=others)
@@ -96,6 +100,7 @@ def _content(item: Mapping[str, Any], where: str) -> Any:
 def _part(part: object, where: str) -> JsonMessage:
     if not isinstance(part, Mapping):
         raise InvalidTurn(f"{where}: must be a part with a type, got {type(part).__name__}")
+    check_fields(part, PART, where)
     match part:
         case {"type": "input_text" | "output_text", "text": str(text)}:
             return _of("text", text, part, {"type", "text"})
@@ -124,6 +129,7 @@ class _Output:
         self._plain: list[JsonMessage] = []
 
     def say(self, item: Mapping[str, Any], where: str) -> None:
+        check_fields(item, RESPONSES_MESSAGE, where)
         content = _content(item, where)
         others = {name: value for name, value in item.items() if name not in _MESSAGE_FIELDS}
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
@@ -226,12 +232,12 @@ class _Writer:
         self, message: JsonMessage, order: Sequence[Any], results: Mapping[str, JsonMessage]
     ) -> Iterator[JsonMessage]:
         content = message.get("content")
-        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+        parts = said_parts(message)
         calls = {call["id"]: call for call in message.get("tool_calls") or ()}
         if not order and isinstance(content, str):
             if content:
                 yield {"role": "assistant", "content": content}
-            parts = []
+            parts = parts[1:] if content else parts
         wanted = {one.removeprefix(CALL) for one in order if isinstance(one, str)}
         changed = {
             call_id
@@ -270,7 +276,7 @@ class _Writer:
     def _message(
         self, parts: Sequence[JsonMessage], fields: Mapping[str, Any], *, is_text: bool
     ) -> Iterator[JsonMessage]:
-        if parts and (is_text or not fields):
+        if parts and (is_text or not fields) and not any(_is(part, "refusal") for part in parts):
             yield {"role": "assistant", "content": _joined(parts), **fields}
         elif parts:
             content = self._parts(parts, "output_text")

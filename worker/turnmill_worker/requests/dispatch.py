@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from turnmill.contract import jobs
-from turnmill.contract.codec import decode_json, encode_json
+from turnmill.contract.codec import decode_json, encode_exactly, encode_json
 from turnmill.contract.errors import QuotaExceeded, TurnmillError
 from turnmill.contract.formats import refuse_newer, stamp
 from turnmill.contract.job_outcomes import Outcome
@@ -71,7 +71,7 @@ class Answering:
             told = {"error": "TurnmillError", "message": f"{task} failed; the worker's log says"}
             self._questions.answer(ref, ask, encode_json(told))
             raise
-        self._questions.answer(ref, ask, encode_json(told))
+        self._questions.answer(ref, ask, encode_exactly(told))
         return Outcome(outcome="answered", session=ref.session)
 
     def _force(self, ref: SessionRef, body: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from turnmill.contract.codec import decode_json
+from turnmill.contract.codec import decode_exactly, decode_json
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.errors import UnknownSession
 from turnmill.contract.images import blobs_of, join_images
@@ -98,7 +98,7 @@ def with_images(
 
 
 def _turn(turn: ArchivedTurn, messages: Sequence[JsonMessage]) -> TrajectoryTurn:
-    fields = decode_json(turn.fields) if turn.fields else {}
+    fields = decode_exactly(turn.fields) if turn.fields else {}
     return TrajectoryTurn(
         seq=turn.seq,
         messages=tuple(messages),

@@ -26,7 +26,7 @@ from pydantic_core import to_json
 
 from turnmill import lua
 from turnmill.client._async.client import AsyncContextClient
-from turnmill.contract.codec import decode_json
+from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.keys import SessionKeys, hash_of, session_keys, shared_key
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.policy import Policy
@@ -119,7 +119,7 @@ class Store:
     async def keep(self, owner: Owner, event: Event, turn_id: str) -> bool:
         """Keep an event whole, with what it changes; False when there is no such session."""
         state = scopes(event.actions.state_delta)
-        body = event.model_dump_json(exclude_none=True).encode("utf-8", "surrogatepass")
+        body = encode_json(event.model_dump(mode="json", exclude_none=True))
         words = load_script(lua.__name__, "keep_event").call(
             self._keys(owner),
             _words(state.session),

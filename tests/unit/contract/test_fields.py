@@ -1,0 +1,107 @@
+"""Fields that no provider takes are refused by name; those of the providers' packages are known."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import anthropic.types
+import openai.types.chat
+import openai.types.responses
+import pytest
+
+from turnmill import InvalidTurn
+from turnmill.contract.fields import (
+    ANTHROPIC_MESSAGE,
+    CALL,
+    FUNCTION,
+    MESSAGE,
+    PART,
+    RESPONSES_MESSAGE,
+    TURN,
+)
+from turnmill.contract.turns import Turn, to_turn
+from turnmill.dialects.convert import turn_in_chat
+
+Json = dict[str, Any]
+HI: Json = {"role": "user", "content": "hi"}
+TEXT: Json = {"type": "text", "text": "hi"}
+RESULT: Json = {"type": "tool_result", "tool_use_id": "t", "content": ""}
+USE: Json = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+FUNCTION_CALL: Json = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
+ASKED: Json = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x"}]}
+RED: Json = {"colour": "red"}
+
+
+@pytest.mark.parametrize(
+    ("turn", "said"),
+    [
+        ({**HI, **RED}, r"messages\[0\]\.colour: no such field; allowed are annotations, .* x_ or"),
+        ([HI, {**HI, **RED}], r"messages\[1\]\.colour: no such field"),
+        ({"messages": [{**HI, "contnt": "x"}]}, r"\[0\]\.contnt: .*; did you mean content\?"),
+        ({**HI, "content": [{**TEXT, **RED}]}, r"messages\[0\]\.content\[0\]\.colour: no such"),
+        (
+            {"role": "assistant", "tool_calls": [{**FUNCTION_CALL, **RED}]},
+            r"messages\[0\]\.tool_calls\[0\]\.colour: no such field",
+        ),
+        ({"messages": [HI], "pined": True}, r"^pined: no such field; did you mean pinned\?$"),
+        ({**HI, "pined": True}, r"\[0\]\.pined: .* pinned, a field of the turn, beside messages"),
+        ([{"role": "user", "content": [RESULT], **RED}], r"messages\[0\]\.colour: no such field"),
+        ([{"role": "assistant", "content": [USE], **RED}], r"messages\[0\]\.colour: no such"),
+        (
+            [{"role": "user", "content": [{**TEXT, **RED}, RESULT]}],
+            r"messages\[0\]\.content\[0\]\.colour: no such field",
+        ),
+        ([{**ASKED, **RED}], r"items\[0\]\.colour: no such field; allowed are content, id, phase"),
+        ([{**ASKED, "role": "assistant", **RED}], r"items\[0\]\.colour: no such field"),
+    ],
+)
+def test_a_field_that_no_provider_takes_is_refused_by_its_name(turn: Any, said: str) -> None:
+    with pytest.raises(InvalidTurn, match=said):
+        to_turn(turn_in_chat(turn)[1])
+
+
+@pytest.mark.parametrize("name", ["I live in Oslo", "Zz", "a" * 41, "né"])
+@pytest.mark.parametrize("holder", [HI, {"messages": [HI]}])
+def test_what_does_not_look_like_a_name_is_not_quoted(name: str, holder: Json) -> None:
+    with pytest.raises(InvalidTurn) as refused:
+        to_turn({**holder, name: 1})
+
+    assert f"an unknown field, its name has {len(name)} characters" in str(refused.value)
+    assert name not in str(refused.value)
+
+
+@pytest.mark.parametrize("field", ["x_colour", "provider_specific_fields", "x_"])
+def test_fields_of_a_server_of_ones_own_are_kept(field: str) -> None:
+    (message,) = to_turn({**HI, field: {"a": 1}}).messages
+
+    assert message.model_dump()[field] == {"a": 1}
+
+
+def fields_in(module: ModuleType, *words: str) -> set[str]:
+    """Of the types whose names begin with one of the words."""
+    names = [name for name in dir(module) if name.startswith(words)]
+    kinds = [getattr(module, name) for name in names if "Delta" not in name]
+    return {name for kind in kinds for name in getattr(kind, "__annotations__", ())}
+
+
+def test_all_fields_in_the_types_of_the_providers_packages_are_known() -> None:
+    chat, responses, blocks = openai.types.chat, openai.types.responses, anthropic.types
+    of_roles = [f"ChatCompletion{role}MessageParam" for role in ("System", "User", "Tool")]
+    of_roles += ["ChatCompletionDeveloperMessageParam", "ChatCompletionAssistantMessageParam"]
+    parts = fields_in(chat, "ChatCompletionContentPart")
+    parts |= fields_in(responses, "ResponseInputText", "ResponseInputImage", "ResponseInputFile")
+    parts |= fields_in(responses, "ResponseOutputTextParam", "ResponseOutputRefusalParam")
+    parts |= fields_in(blocks, "TextBlockParam", "ImageBlockParam", "DocumentBlockParam")
+    parts |= fields_in(blocks, "SearchResultBlockParam", "ContainerUploadBlockParam")
+
+    assert fields_in(chat, *of_roles) <= MESSAGE
+    assert set(chat.ParsedChatCompletionMessage.model_fields) <= MESSAGE
+    assert fields_in(chat, "ChatCompletionMessageFunctionToolCallParam") <= CALL
+    assert fields_in(chat, "ChatCompletionMessageCustomToolCallParam") <= CALL
+    assert parts <= PART
+    assert fields_in(responses, "EasyInputMessageParam") <= RESPONSES_MESSAGE
+    assert fields_in(responses, "ResponseOutputMessageParam") <= RESPONSES_MESSAGE
+    assert set(blocks.Message.model_fields) <= ANTHROPIC_MESSAGE
+    assert set(chat.parsed_function_tool_call.ParsedFunction.model_fields) <= FUNCTION
+    assert set(Turn.model_fields) == TURN

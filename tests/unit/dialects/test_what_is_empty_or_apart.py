@@ -1,0 +1,144 @@
+"""Empty contents, refusals, audio, roles and names: each dialect says what its provider takes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from turnmill.contract.turns import encode_turn, to_turn
+from turnmill.dialects.convert import DIALECTS, from_chat, turn_in_chat
+from turnmill.dialects.legality import violations
+
+Json = dict[str, Any]
+Q: Json = {"role": "user", "content": "q"}
+NO: Json = {"type": "refusal", "refusal": "I cannot."}
+SAID = [{"role": "assistant", "content": [{"type": "text", "text": "I cannot."}]}]
+REFUSED = [{"type": "message", "role": "assistant", "content": [NO]}]
+EMPTY = [{"type": "text", "text": "(empty)"}]
+WAV: Json = {"type": "input_audio", "input_audio": {"data": "aa", "format": "wav"}}
+PDF: Json = {"file_data": "data:application/pdf;base64,JVBERi0xLjQ=", "filename": "a.pdf"}
+CITED: Json = {"type": "text", "text": "4", "citations": [{"type": "char_location"}]}
+CALL: Json = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+def said_in(dialect: str, *messages: Json) -> list[Json]:
+    """What a provider is sent after a first question; checks what it would refuse."""
+    stored = encode_turn(to_turn(turn_in_chat([Q, *messages])[1]))[0]
+    found = from_chat(json.loads(stored), dialect).messages
+    assert violations(found, dialect) == []
+    return found[1:]
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {"role": "assistant", "content": None, "refusal": "I cannot."},
+        {"role": "assistant", "content": "", "refusal": "I cannot."},
+        {"role": "assistant", "content": [NO]},
+    ],
+)
+def test_a_refusal_is_said_in_every_dialect(refused: Json) -> None:
+    assert said_in("chat", refused) == [refused]
+    assert said_in("anthropic", refused) == SAID
+    assert said_in("responses", refused) == REFUSED
+
+
+def test_a_refusal_of_responses_comes_back_as_it_was_and_elsewhere_as_text() -> None:
+    item = {**REFUSED[0], "id": "msg_1", "status": "completed"}
+
+    assert said_in("responses", item) == [item]
+    assert said_in("anthropic", item) == SAID
+    assert said_in("chat", item) == [{"role": "assistant", "content": [NO]}]
+
+
+@pytest.mark.parametrize("content", [None, "", []])
+def test_an_answer_of_nothing_is_empty_text_or_left_out(content: Any) -> None:
+    answer = {"role": "assistant", "content": content}
+
+    assert said_in("chat", answer) == [{"role": "assistant", "content": ""}]
+    assert said_in("anthropic", answer) == [{"role": "assistant", "content": EMPTY}]
+    assert said_in("responses", answer) == []
+
+
+@pytest.mark.parametrize("content", ["", []])
+def test_a_user_and_a_tool_may_say_nothing(content: Any) -> None:
+    call = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+    result = {"role": "tool", "tool_call_id": "a", "content": content}
+    user = {"role": "user", "content": content}
+
+    chat = said_in("chat", call, result, user)
+    blocks = said_in("anthropic", call, result, user)
+    items = said_in("responses", call, result, user)
+
+    assert [message["content"] for message in chat] == [None, "", ""]
+    assert blocks[1]["content"][0]["content"] == ""
+    assert blocks[2]["content"] == "(empty)"
+    assert (items[1]["output"], items[2]["content"]) == ("", "")
+
+
+@pytest.mark.parametrize("content", [" \n", [{"type": "text", "text": "\t"}]])
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_white_space_alone_is_no_text_for_anthropic(role: str, content: Any) -> None:
+    (found,) = said_in("anthropic", {"role": role, "content": content})
+
+    assert found["content"] in ("(empty)", EMPTY)
+
+
+def test_thoughts_of_nothing_are_kept_if_they_are_signed() -> None:
+    signed = {"type": "thinking", "thinking": "", "signature": "c2ln"}
+    blocks = [signed, {"type": "thinking", "thinking": "hm", "signature": ""}, *EMPTY]
+
+    (found,) = said_in("anthropic", {"role": "assistant", "content": blocks})
+
+    assert found["content"] == [signed, *EMPTY]
+    assert said_in("chat", {"role": "assistant", "content": blocks})[0]["content"] == EMPTY
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": []}
+    answer = {"type": "message", "role": "assistant", "content": "a"}
+    assert said_in("responses", reasoning, answer) == [reasoning, answer]
+
+
+def test_what_was_spoken_is_written_where_no_audio_is_taken() -> None:
+    spoken = {"role": "assistant", "content": None, "audio": {"id": "au", "transcript": "Hello."}}
+
+    assert said_in("chat", spoken) == [spoken]
+    assert said_in("responses", spoken) == [{"role": "assistant", "content": "Hello."}]
+    (found,) = said_in("anthropic", spoken)
+    assert found["content"] == [{"type": "text", "text": "Hello."}]
+    (heard,) = said_in("anthropic", {"role": "user", "content": [WAV]})
+    assert heard["content"][0]["text"] == "[input_audio, which cannot be shown here]"
+
+
+def test_documents_and_citations_are_the_dialects_own() -> None:
+    document = {"role": "user", "content": [{"type": "file", "file": PDF}]}
+
+    assert said_in("responses", document)[0]["content"] == [{"type": "input_file", **PDF}]
+    assert said_in("anthropic", document)[0]["content"][0]["type"] == "document"
+    cited = {"role": "assistant", "content": [CITED, {"type": "thinking", "signature": "s"}]}
+    assert said_in("anthropic", cited) == [cited]
+    assert said_in("chat", cited)[0]["content"] == [{"type": "text", "text": "4"}]
+    assert said_in("responses", cited) == [{"role": "assistant", "content": "4"}]
+
+
+def test_a_text_has_for_anthropic_no_fields_of_other_servers() -> None:
+    part = {"type": "text", "text": "a", "annotations": [], "x_own": 1}
+
+    (found,) = said_in("anthropic", {"role": "user", "content": [part]})
+
+    assert found["content"] == [{"type": "text", "text": "a"}]
+
+
+def test_a_developer_and_names_leave_only_where_the_provider_has_them() -> None:
+    named = [{"role": "developer", "content": "be"}, {**Q, "name": "bob"}]
+
+    assert said_in("chat", *named) == named
+    assert said_in("anthropic", *named) == [{"role": "user", "content": "be"}, Q]
+    assert said_in("responses", *named) == [named[0], Q]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_servers_own_fields_stay_in_chat(dialect: str) -> None:
+    own = {**Q, "x_priority": 1}
+
+    assert said_in(dialect, own) == ([own] if dialect == "chat" else [Q])
