@@ -17,7 +17,6 @@ from turnmill.dialects.native import (
     ANTHROPIC_BLOCKS,
     ANTHROPIC_OPAQUE,
     ANTHROPIC_SHOWN,
-    CALL,
     TEXT,
     Converted,
     check_fields,
