@@ -55,7 +55,14 @@ def spoken(text: str) -> GivenTurn:
 
 
 def is_there(text: str, messages: list[JsonMessage]) -> bool:
-    return any(text in str(m.get("content")) for m in messages if m["role"] == "user")
+    return any(text in words(m) for m in messages if m["role"] == "user")
+
+
+def words(message: JsonMessage) -> str:
+    """The message's texts: beside the images of a request they are a part."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [{"text": content or ""}]
+    return "\n".join(part.get("text", "") for part in parts)
 
 
 def with_turns(snapshot: Snapshot, more: list[GivenTurn]) -> Snapshot:
@@ -214,12 +221,12 @@ TASK_WITH_RULE = f"Fix parse_header in http/head.py.\n{RULE}"
 
 
 def times(text: str, messages: list[JsonMessage]) -> int:
-    return sum(str(message.get("content")).count(text) for message in messages)
+    return sum(words(message).count(text) for message in messages)
 
 
 def is_section(message: JsonMessage) -> bool:
     """Whether it has rules or requests, and no summary."""
-    return str(message.get("content")).startswith(("[Rules", "[The request", "[What the user"))
+    return words(message).startswith(("[Rules", "[The request", "[What the user"))
 
 
 @some

@@ -86,8 +86,8 @@ def test_another_turn_under_a_known_id_is_a_conflict_and_stores_nothing(
 
 
 def test_the_same_turn_is_the_same_whatever_the_order_of_its_fields(either: Surface) -> None:
-    parts = [{"type": "text", "text": "hi", "note": {"a": 1, "b": 2}}]
-    turned = [{"note": {"b": 2, "a": 1}, "text": "hi", "type": "text"}]
+    parts = [{"type": "text", "text": "hi", "x_note": {"a": 1, "b": 2}}]
+    turned = [{"x_note": {"b": 2, "a": 1}, "text": "hi", "type": "text"}]
     either.push("s", {"role": "user", "content": parts}, turn_id="t")
 
     assert either.push("s", {"content": turned, "role": "user"}, turn_id="t").duplicate

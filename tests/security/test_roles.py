@@ -128,6 +128,8 @@ async def _everything(client: Any, session: str) -> None:
     await call("erase", session, turns=[2], timeout_s=30)
     last = await call("push", session, {"role": "user", "content": "Never mind."})
     await call("take_back", session, last.seq, timeout_s=30)
+    await call("fork", session, f"{session}-fork", timeout_s=30)
+    await call("rewind", session, at=last.seq - 1, timeout_s=30)
     await call("retry", session)
     await call("parked")
     await call("clear", session)

@@ -69,7 +69,7 @@ def _marked_call(at: int) -> list[dict[str, Any]]:
 def _marked_turns() -> list[dict[str, Any]]:
     turns: list[dict[str, Any]] = []
     for at, message in enumerate(chat(60, topic=f"{MARK}-topic")):
-        named = {**message, "name": f"{MARK}-name", f"{MARK}_field": f"{MARK}-value"}
+        named = {**message, "name": f"{MARK}-name", f"x_{MARK}": f"{MARK}-value"}
         turns.append({"messages": [named], "metadata": {f"{MARK}-meta": f"{MARK}-data"}})
         turns.append({"messages": _marked_call(at)})
     image = [

@@ -299,10 +299,11 @@ class ContextPlugin(BasePlugin):
             newest = next((each.id for each in reversed(session.events) if to_chat(each)), event_id)
             if context.last_seq != seq or newest != event_id:
                 raise Diverged
-            is_whole = not context.watermark and context.projection is None
             contents = request.contents
+            said = context.messages_for("chat")[1 if context.system_prompt else 0 :]
+            # Results may be elided, or were cut when they were pushed, with all turns there.
+            is_whole = said == [m for event in session.events for m in to_chat(event)]
             if not is_whole:
-                said = context.messages_for("chat")[1 if context.system_prompt else 0 :]
                 contents = restore(request.contents, session.events, said, agent)
             # Only as this agent sees them is it known what is fenced; a smaller context has less.
             if (found := fence_tokens(contents)) <= fences:
