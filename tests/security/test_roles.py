@@ -8,7 +8,7 @@ import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -94,6 +94,14 @@ class _Called:
         return public - self.names - {"close", "namespace"}
 
 
+async def _go_back(call: Callable[..., Awaitable[Any]], session: str) -> None:
+    """By a turn, to another session, and to before a turn."""
+    last = await call("push", session, {"role": "user", "content": "Never mind."})
+    await call("take_back", session, last.seq, timeout_s=30)
+    await call("fork", session, f"{session}-fork", timeout_s=30)
+    await call("rewind", session, at=last.seq - 1, timeout_s=30)
+
+
 async def _everything(client: Any, session: str) -> None:
     """Call every public method there is, awaited where it must be."""
 
@@ -126,10 +134,7 @@ async def _everything(client: Any, session: str) -> None:
     await call("ground", "Which colour has the kayak?", timeout_s=30)
     await call("erase", session, matching="vermilion", timeout_s=30)
     await call("erase", session, turns=[2], timeout_s=30)
-    last = await call("push", session, {"role": "user", "content": "Never mind."})
-    await call("take_back", session, last.seq, timeout_s=30)
-    await call("fork", session, f"{session}-fork", timeout_s=30)
-    await call("rewind", session, at=last.seq - 1, timeout_s=30)
+    await _go_back(call, session)
     await call("retry", session)
     await call("parked")
     await call("clear", session)
