@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import inspect
 import json
-import os
 import random
 import signal
 import subprocess
@@ -126,7 +125,7 @@ class Recorder:
     """Writes one agent's history."""
 
     def __init__(self, file: Path, agent: str) -> None:
-        self._file = file.open("a")
+        self._file = file
         self._agent = agent
         self._number = 0
         self._seen: set[str] = set()
@@ -152,10 +151,9 @@ class Recorder:
         slots = {name: getattr(result, name) for name in ReadResult.__slots__}
         self._write({"n": number, "ended_s": at, "read": slots, "messages": new})
 
-    def _write(self, line: dict[str, Any]) -> None:
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
-        os.fdatasync(self._file.fileno())
+    def _write(self, value: dict[str, Any]) -> None:
+        with self._file.open("a") as file:  # whole lines: the agent may be killed at any moment
+            file.write(json.dumps(value) + "\n")
 
 
 def load(folder: Path) -> History:
