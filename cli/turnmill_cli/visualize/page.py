@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -165,10 +166,10 @@ class TokenCurve:
     changes: list[Change] = field(default_factory=list)
     exact: bool = True
 
-    def turn(self, turn: TrajectoryTurn) -> None:
-        """Add a turn."""
+    def turn(self, turn: TrajectoryTurn, saved: int) -> None:
+        """Add a turn, from which ``saved`` tokens were elided later."""
         self.exact &= turn.tokens is not None
-        tokens = estimated(turn.messages) if turn.tokens is None else turn.tokens
+        tokens = estimated(turn.messages) if turn.tokens is None else turn.tokens + saved
         self.points.append((turn.seq, self.points[-1][1] + tokens))
 
     def change(self, kind: str, version: int, before: int, after: int) -> None:
@@ -185,7 +186,8 @@ def token_curve(trajectory: Trajectory) -> TokenCurve:
     A compaction stands where it was begun, with the numbers of its record; between two of them the
     turns' own tokens add up. Of clears only the last one can be told.
     """
-    base, exact = _base(trajectory)
+    saved = _saved(trajectory)
+    base, exact = _base(trajectory, saved)
     first = trajectory.turns[0].seq - 1 if trajectory.turns else 0
     curve = TokenCurve([(first, base)], exact=exact)
     waiting = [(_seq_of(each.record, trajectory.turns), each) for each in trajectory.compactions]
@@ -200,18 +202,33 @@ def token_curve(trajectory: Trajectory) -> TokenCurve:
             curve.change("clear", 0, 0, base)
             curve.exact, cleared = exact, 0
         if turn is not None:
-            curve.turn(turn)
+            curve.turn(turn, saved.get(turn.seq, 0))
     return curve
 
 
-def _base(trajectory: Trajectory) -> tuple[int, bool]:
+def _saved(trajectory: Trajectory) -> dict[int, int]:
+    """By how much turns' counts fell when messages in them were elided, by seq."""
+    kept = {turn.seq for turn in trajectory.turns if turn.state == "kept"}
+    found: dict[int, int] = {}
+    for stored in (commit.context for commit in trajectory.compactions):
+        own: Counter[int] = Counter()
+        for elision in stored.elisions:
+            own[elision.seq] += elision.tokens_before - elision.tokens_after
+        # A rollback shows turns whole again.
+        found = {s: n for s, n in found.items() if s <= stored.watermark or s not in kept} | own
+    return found
+
+
+def _base(trajectory: Trajectory, saved: Mapping[int, int]) -> tuple[int, bool]:
     """Tokens of a context without any turn, and whether they are known from the first record."""
     system = trajectory.system_prompt
     if trajectory.compactions:
         record = trajectory.compactions[0].record
-        own = [turn.tokens for turn in trajectory.turns if turn.seq <= record.last_seq]
-        rest = record.tokens_before - sum(tokens or 0 for tokens in own)
-        if not record.from_watermark and None not in own and rest >= Usage.REPLY:
+        own = [turn for turn in trajectory.turns if turn.seq <= record.last_seq]
+        rest = record.tokens_before
+        rest -= sum((turn.tokens or 0) + saved.get(turn.seq, 0) for turn in own)
+        are_counted = all(turn.tokens is not None for turn in own)
+        if not record.from_watermark and are_counted and rest >= Usage.REPLY:
             return rest, len(own) == record.last_seq
     return Usage.REPLY + (estimated([system_message(system)]) if system else 0), not system
 

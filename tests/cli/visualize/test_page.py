@@ -33,6 +33,19 @@ def test_each_turn_adds_its_tokens_and_a_compaction_is_as_recorded() -> None:
     assert curve.exact
 
 
+def test_a_turn_that_was_elided_later_weighs_what_it_did_when_it_was_pushed() -> None:
+    short = {"role": "tool", "content": "cut here"}
+    elision = Elision(seq=Seq(4), index=0, message=short, tokens_before=50, tokens_after=8)
+    elided = commit(1, (0, 0), last_seq=5, tokens_before=192, elisions=(elision,), strategy="elide")
+    turns = [turn(seq) for seq in range(1, 6)]
+
+    curve = token_curve(drawn(*turns, compactions=(elided,)))
+
+    assert curve.points[0] == (0, SYSTEM_TOKENS)
+    assert curve.points[4] == (4, SYSTEM_TOKENS + 82)
+    assert curve.points[6] == (5, 192)
+
+
 def test_a_rollback_stands_after_what_it_set_aside_and_a_clear_after_the_cleared() -> None:
     back = session(aside=(7, 8)).model_copy(update={"compactions": (FIRST, ROLLED_BACK)})
     cleared = session(aside=tuple(range(1, 7)), state="cleared")
