@@ -302,7 +302,8 @@ class ContextPlugin(BasePlugin):
             contents = request.contents
             said = context.messages_for("chat")[1 if context.system_prompt else 0 :]
             # Results may be elided, or were cut when they were pushed, with all turns there.
-            is_whole = said == [m for event in session.events for m in to_chat(event)]
+            is_whole = not context.watermark and context.projection is None
+            is_whole = is_whole and said == [m for e in session.events for m in to_chat(e)]
             if not is_whole:
                 contents = restore(request.contents, session.events, said, agent)
             # Only as this agent sees them is it known what is fenced; a smaller context has less.
