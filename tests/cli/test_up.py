@@ -89,6 +89,8 @@ def test_flower_shows_outcomes_and_lets_nobody_change_anything(running: UpProces
 
 def test_a_demo_beside_it_works_with_its_workers(running: UpProcess, tmp_path: Path) -> None:
     size = ("--agents", 2, "--steps", 20, "--max-tokens", 4000, "--pace", 5)
+    with ContextClient(running.redis_url) as client:
+        client.push("of-somebody-else", WORDS)
 
     ran = run(tmp_path, "demo", "--data-dir", running.folder, *size, "--hold")
 
