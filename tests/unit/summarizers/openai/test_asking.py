@@ -388,9 +388,12 @@ def test_an_answer_is_whole_though_its_usage_never_comes() -> None:
 def test_the_window_is_what_the_server_tells_unless_it_is_set(
     about: Mapping[str, Any], window: int
 ) -> None:
-    listed = {"object": "list", "data": [{"id": "another"}, {"id": MODEL, **about}]}
+    data = [{"id": MODEL, **about}]
 
-    with asked(lambda sender, _: sender.whole(listed)) as (endpoint, _):
+    with asked(lambda sender, _: sender.whole({"data": data})) as (endpoint, _):
+        assert endpoint.window_tokens("any name") in (window, 0)
+    data.append({"id": "another"})
+    with asked(lambda sender, _: sender.whole({"data": data})) as (endpoint, _):
         url = str(endpoint._client.base_url)
         given: dict[str, Any] = {"model_url": url, "model_key": SecretStr(KEY)}
         told, own = (

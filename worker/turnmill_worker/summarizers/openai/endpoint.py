@@ -43,7 +43,7 @@ from turnmill_worker.errors import (
 from turnmill_worker.ports.protocols import Gate
 from turnmill_worker.ports.work_while_waiting import waiting_begins
 from turnmill_worker.spending import NOTHING, Spent
-from turnmill_worker.summarizers.openai.streaming import Written
+from turnmill_worker.summarizers.openai.streaming import Transcript
 
 log = structlog.get_logger()
 
@@ -585,7 +585,8 @@ class ModelEndpoint:
                 bounds = ModelOptions(model="models", timeout_s=_LOOK_S)
                 with suppress(SummarizerUnavailable, SummarizerMisconfigured):
                     self._windows = self.run(_windows, bounds)
-            return (self._windows or {}).get(model, 0)
+            windows = self._windows or {}
+            return windows.get(model) or windows.get(_THE_ONLY, 0)
 
     def _learned_of(self, options: ModelOptions) -> Learned:
         return self._learned.setdefault((options.api, options.model), Learned(self._left_out))
@@ -745,7 +746,7 @@ def _sent(
 ) -> Answer:
     path = "/responses" if options.api == "responses" else "/chat/completions"
     most = next(body[name] for name in (*_LIMITS, "max_output_tokens") if name in body)
-    written = Written(limit=prompt.limit or most, with_reasoning=most)
+    written = Transcript(limit=prompt.limit or most, with_reasoning=most)
     said = _tokens(_said(prompt))
     # Not by ``create``: its work on the hundred parameters we do not use takes as long as
     # all checks of the answer.
@@ -769,7 +770,7 @@ def _sent(
     return replace(answer, has_usage=True, prompt_tokens=said, completion_tokens=wrote)
 
 
-def _shape(response: httpx2.Response, written: Written, said: int) -> Any:
+def _shape(response: httpx2.Response, written: Transcript, said: int) -> Any:
     """An answer as it came in one piece, or as far as a stream told it."""
     if "event-stream" not in response.headers.get("content-type", ""):
         # The endpoint knows of no streams, or was asked for none.
@@ -789,7 +790,7 @@ def _shape(response: httpx2.Response, written: Written, said: int) -> Any:
     return written.shape()
 
 
-def _listen(response: httpx2.Response, written: Written, call: Call) -> None:
+def _listen(response: httpx2.Response, written: Transcript, call: Call) -> None:
     """Write down what a stream says, to its end or until it has said enough."""
     for event in _events(response):
         if event is None:
@@ -829,8 +830,11 @@ def _as_of_the_package(response: httpx2.Response) -> Iterator[None]:
         raise openai.APIConnectionError(request=response.request) from error
 
 
-_LOOK_S: Final = 5.0
+_LOOK_S: Final = 20.0
 _LOOK_AGAIN_S: Final = 60.0
+_THE_ONLY: Final = ""
+"""A server that has one model answers with it whatever it is asked for."""
+
 _WINDOWS: Final = (
     *("context_length", "max_model_len", "context_window", "max_context_length"),
     *("n_ctx", "n_ctx_train"),
@@ -849,6 +853,8 @@ def _windows(client: openai.OpenAI) -> dict[str, int]:
         told = [about[name] for name in _WINDOWS if isinstance(about.get(name), int)]
         if positive := [tokens for tokens in told if tokens > 0]:
             found[str(each.get("id"))] = min(positive)
+    if len(listed["data"]) == 1:
+        found[_THE_ONLY] = max(found.values(), default=0)
     return found
 
 
