@@ -32,7 +32,7 @@ TEXT_REFUSED = ("UnusableSummary",)
 
 OUTCOMES: dict[Fault, tuple[str, tuple[str, ...] | None, int]] = {
     "ok": ("the model", None, 1),
-    "400": ("extractive", NEEDS_A_SETTING, 1),
+    "400": ("extractive", NEEDS_A_SETTING, 2),
     "401": ("extractive", REFUSED, 1),
     "429": ("extractive", LIMITED, 1),
     "timeout": ("extractive", PASSES, 1),
