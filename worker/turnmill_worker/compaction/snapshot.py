@@ -146,6 +146,8 @@ class Snapshot:
         system: the system prompt's text, for a template that shows it.
         known: what is kept of turns up to the watermark, to choose texts from.
         tried: what came of asking models since the last commit.
+        put_off: below so many tokens no compaction is tried again.
+        quiet_s: since the newest turn was pushed.
         unelided: the snapshot without the elisions, rules and requests of a plan; None when it
             makes none.
         memo: what was worked out of it, for all snapshots that are made of it.
@@ -172,6 +174,8 @@ class Snapshot:
     system: str = ""
     known: Known = NOTHING_KNOWN
     tried: Tried = NOT_TRIED
+    put_off: int = 0
+    quiet_s: float = 0.0
     unelided: Snapshot | None = None
     memo: dict[str, object] = field(default_factory=dict, compare=False, repr=False)
 

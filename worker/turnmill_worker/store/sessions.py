@@ -105,7 +105,7 @@ def uncounted_in(reply: Sequence[Any]) -> Uncounted:
 
 def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
     """What ``snapshot.lua`` found."""
-    fields, body, known, entries, flat, commit_id, tools_tokens, ratios = reply
+    fields, body, known, entries, flat, commit_id, tools_tokens, ratios, time = reply
     meta = _Meta(fields, tools_tokens)
     stored = StoredContext.parse(body)
     counts = {int(k): int(v) for k, v in zip(flat[::2], flat[1::2], strict=True)}
@@ -139,6 +139,8 @@ def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
         system=meta.system,
         known=decoded_known(known, stored.watermark),
         tried=_tried(*fields[-3:]),
+        put_off=meta.put_off,
+        quiet_s=int(time[0]) + int(time[1]) / 1e6 - log[-1].at_ms / 1000 if log else 0.0,
     )
 
 
@@ -173,6 +175,7 @@ class _Entry(NamedTuple):
     reflection: str
     mark: Mark
     chain: str
+    at_ms: int
 
 
 def _log(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[_Entry]:
@@ -189,6 +192,7 @@ def _log(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[_Entry]:
             _reflection(entry.fields),
             entry.mark,
             entry.chain,
+            int(entry.at_ms or 0),
         )
         for entry, messages in zip(raw, turns, strict=True)
     ]
@@ -298,6 +302,7 @@ class RedisSessions:
             is_due=int(counts.due),
             is_urgent=int(counts.urgent),
             handover_ms=int(counts.handover_s * 1000),
+            idle_ms=int(counts.idle_s * 1000),
             look_tokens="" if look.tokens is None else look.tokens,
             look_bound=look.bound,
             bound_ratio=f"{look.ratio:.3f}",
