@@ -126,6 +126,9 @@ class Policy(Strict):
         batch: a model's summaries are asked for in batches, at half the price, while the session
             is far from its limits: each may take a day. For sessions that grow slowly, with a
             ``soft_ratio`` that leaves the time, and a ``target_ratio`` below it.
+        summary_on: ``context``: a summary is asked for behind the context as the agent sends it,
+            its system prompt and tools included, which a provider may bill as cached; operations.md
+            says what that gives up. ``turns``: from the turns that leave, between marks.
         model_timeout_s: how long one call of the model may take, its last byte included.
         model_attempts: how often a session that has room left waits for a model that fails for a
             passing reason before ``extractive`` stands in; 0: it stands in at once.
@@ -182,6 +185,7 @@ class Policy(Strict):
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_output_tokens: int = Field(default=4096, ge=64, le=1_000_000)
     batch: bool = False
+    summary_on: Literal["turns", "context"] = "turns"
     model_timeout_s: float = Field(default=60.0, gt=0, le=600)
     model_attempts: int = Field(default=3, ge=0, le=20)
     park_after: int = Field(default=5, ge=1, le=100)
@@ -263,6 +267,12 @@ class Policy(Strict):
                     f"{field}={getattr(self, field)!r} needs summarizer='openai', "
                     f"not {self.summarizer!r}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _batches_agree(self) -> Self:
+        if self.batch and self.summary_on == "context":
+            raise ValueError("summary_on='context' is for live requests: no batch is cached")
         return self
 
     @model_validator(mode="after")

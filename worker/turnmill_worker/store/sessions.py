@@ -7,6 +7,7 @@ import struct
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -340,7 +341,15 @@ class RedisSessions:
     def snapshot(self, ref: SessionRef) -> Snapshot | None:
         """An immutable view of the session; None for an unknown one."""
         reply = self._run("snapshot", keys_of(ref))
-        return None if reply is None else snapshot_in(ref, reply)
+        if reply is None:
+            return None
+        found = snapshot_in(ref, reply)
+        if found.policy.summary_on == "turns":
+            return found
+        with translated():  # other tools by now are another revision, which no commit passes
+            body = self._redis.hget(keys_of(ref).meta, "tools")
+        check_plain(body)
+        return replace(found, tools=decode_json(body) if body else ())
 
     def covered(
         self, ref: SessionRef, epoch: str, *, first_seq: int, last_seq: int
