@@ -40,13 +40,16 @@ unexport PYTHONDONTWRITEBYTECODE
 SOAK := tests/chaos tests/fuzz tests/cluster tests/integrations/theirs
 # Two thirds of what tests take they wait: for workers, for servers, for leases to run out. So six at a
 # time keep two cores busy; tests/conftest.py has the modules begin first that wait most.
-RUN := -m pytest --numprocesses=6 --dist=loadscope --no-loadscope-reorder --durations=30
-TESTS := $(RUN) $(SOAK:%=--ignore=%)
+# Shuffled, and the same each time, so that the command that failed fails again; soak has another order a day.
+SEED ?= 1
+RUN = -m pytest --randomly-seed=$(SEED) --numprocesses=6 --dist=loadscope --no-loadscope-reorder --durations=30
+TESTS = $(RUN) $(SOAK:%=--ignore=%)
 
 # A test that needs a second try is a fault: there is none, and a failure is red.
 test: setup  ## Run every test but those of soak: ten minutes on two cores
 	$(BIN)/python $(TESTS)
 
+soak: SEED = $(shell date +%Y%j)
 soak: setup  ## Run chaos, fuzzing, moving clusters and frameworks' own tests: once a day is enough
 	$(BIN)/python $(RUN) --numprocesses=2 $(SOAK)
 
