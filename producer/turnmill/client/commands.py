@@ -45,7 +45,13 @@ from turnmill.contract.names import (
     session_id,
     template_name,
 )
-from turnmill.contract.policy import MIN_ROOM_TOKENS, Policy, policy_body, stored_policy
+from turnmill.contract.policy import (
+    MIN_ROOM_TOKENS,
+    Policy,
+    policy_body,
+    refuse_slips,
+    stored_policy,
+)
 from turnmill.contract.render import render_head, system_message
 from turnmill.contract.results import Checkpoint, ContextInfo, Forgotten, ParkedSession, Wait, Waits
 from turnmill.contract.rules import UNMARKED, Rule, Said, with_marked
@@ -213,6 +219,8 @@ class Commands:
         name, keys = self._keys(session)
         if policy is not None:
             policy = _valid(policy)
+            if not policy_name:  # what the namespace has was told of when it was put there
+                refuse_slips(policy)
         chosen = policy or DEFAULT_POLICY
         words = load_script(LUA, "open").call(
             keys,
@@ -280,7 +288,9 @@ class Commands:
 
     def put_policy(self, name: str, policy: Policy) -> Command:
         """Give the namespace a policy under a name."""
-        body = policy_body(_valid(policy))
+        valid = _valid(policy)
+        refuse_slips(valid)
+        body = policy_body(valid)
         return ("HSET", policies_key(self.namespace), policy_name(name), body)
 
     def list_policies(self) -> Command:

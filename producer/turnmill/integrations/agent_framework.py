@@ -25,7 +25,16 @@ from turnmill.client._async.client import AsyncContextClient
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import Transient, TurnmillError, UnknownSession
 from turnmill.contract.policy import Policy
-from turnmill.integrations.shared import Beside, call, image, joined, keep, key
+from turnmill.integrations.shared import (
+    Beside,
+    bound,
+    call,
+    fitting,
+    image,
+    joined,
+    keep,
+    key,
+)
 
 __all__ = ["HistoryCounts", "TurnmillHistoryProvider"]
 
@@ -260,6 +269,15 @@ SESSIONS = 1024
 _UNSAVED = "unsaved"
 """In the provider's state: turns that Redis has not taken yet."""
 
+_INPUT_TOKENS = "input_tokens"
+"""In the provider's state, until the history is read: what the framework adds to it itself."""
+
+_WHOLE: Final = "turnmill_input"
+"""In a run's metadata: its input as it was given."""
+
+_SMALL: Final = 500
+"""Tokens of an input that are not worth asking for the limit."""
+
 
 @dataclass(slots=True)
 class HistoryCounts:
@@ -322,17 +340,51 @@ class TurnmillHistoryProvider(HistoryProvider):
             await self._open(self._name(context.session_id), beside)
         except TurnmillError as error:
             self._failed(error)
+        context.metadata[_WHOLE] = context.input_messages
+        context.input_messages, state[_INPUT_TOKENS] = await self._fitting(context)
         await super().before_run(agent=agent, session=session, context=context, state=state)
+
+    async def after_run(
+        self,
+        *,
+        agent: SupportsAgentRun,
+        session: AgentSession,
+        context: SessionContext,
+        state: dict[str, Any],
+    ) -> None:
+        """Push what was said, whole."""
+        context.input_messages = context.metadata.pop(_WHOLE, context.input_messages)
+        await super().after_run(agent=agent, session=session, context=context, state=state)
+
+    async def _fitting(self, context: SessionContext) -> tuple[list[Message], int]:
+        """The messages that are in no session yet, cut to half the limit; and their tokens."""
+        given, name = context.input_messages, self._name(context.session_id)
+        groups = [to_chat(message) for message in given]
+        tokens = bound([each for group in groups for each in group])
+        if tokens <= _SMALL:
+            return given, tokens
+        try:
+            await self._client.open(name)  # else a new one has no limit yet
+            most = (await self._client.info(name)).limits.room // 2
+        except TurnmillError as error:
+            self._failed(error)
+            return given, 0
+        if tokens <= most or (cut := fitting(groups, most)) is None:
+            return given, min(tokens, most)
+        log.warning("input cut to %d tokens for a model's call; it is stored whole", most)
+        both = zip(given, groups, cut, strict=True)
+        made = [[one] if now == was else from_chat(now) for one, was, now in both]
+        return [message for some in made for message in some], most
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
     ) -> list[Message]:
         """The session's context; on an error what was last known here, and what is unsaved."""
         del kwargs
-        name = self._name(session_id)
+        name, beside = self._name(session_id), (state or {}).pop(_INPUT_TOKENS, 0)
         try:
             await self._push(name, state)
-            context = await self._client.read(name)
+            context = await self._client.read(name, beside=beside)
         except UnknownSession:
             return []
         except TurnmillError as error:

@@ -55,12 +55,14 @@ class Answering:
 
     def answer(self, task: str, ref: SessionRef, ask: str) -> Outcome:
         """Answer the question; with the error when it cannot be done."""
+        name = task
         try:
             body = self._questions.take(ref, ask)
             if body is None:
                 return Outcome(outcome="late", session=ref.session)
             asked = decode_json(body)
             refuse_newer(asked, "a client's question")
+            name = jobs.asked_for(task, asked)
             told: dict[str, Any] = {"answer": self._kinds[task](ref, asked), **stamp()}
         except TurnmillError as error:
             told = {"error": type(error).__name__, "message": str(error)}
@@ -68,7 +70,7 @@ class Answering:
                 told["about"] = vars(error)
         except BaseException:
             # The task's guard reports it; the agent need not wait until its time is up.
-            told = {"error": "TurnmillError", "message": f"{task} failed; the worker's log says"}
+            told = {"error": "TurnmillError", "message": f"{name} failed; the worker's log says"}
             self._questions.answer(ref, ask, encode_json(told))
             raise
         self._questions.answer(ref, ask, encode_exactly(told))

@@ -450,6 +450,8 @@ class AsyncContextClient:
         Raises:
             SystemPromptTooLarge: prompt and tools leave no room under the policy's hard limit.
             InvalidInput: the tools are not such schemas.
+            InvalidPolicy: a strategy's or summarizer's name is a slip for one of ours. Of others
+                only workers know: ``turnmill doctor`` and ``info`` say which they lack.
             QuotaExceeded: the namespace may have no more sessions.
             UnknownPolicy: the namespace has none of this name.
         """
