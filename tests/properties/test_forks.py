@@ -162,6 +162,11 @@ class Field:
         number = next(self.words)
         return [{"role": "user", "content": f"Never leave Parcel {number} at door {number * 3}."}]
 
+    def laid_down(self, session: str) -> list[str]:
+        """The rules that were marked; a reader may find others in what was only said."""
+        rules = [rule.text for rule in self.client.rules(session)]
+        return [text for text in rules if text.startswith("Never")]
+
     def push(self, session: str) -> None:
         twin = self.twins[session]
         for _ in range(self.dice.randint(1, 6)):
@@ -215,11 +220,12 @@ class Field:
     def child(self, session: str) -> None:
         """It begins with the rules, and with what the user said in some turns, of its parent."""
         twin, new = self.twins[session], f"s{len(self.twins)}"
-        self.children.begin(self.ref(session), self.ref(new), None)
-        assert [rule.text for rule in self.client.rules(new)] == twin.rules
+        # With room for what was asked: then its number is not cut out.
+        self.children.begin(self.ref(session), self.ref(new), Policy(max_tokens=4096))
+        assert self.laid_down(new) == twin.rules
         turns = []
         for turn in self.exporting.trajectory(self.ref(new)).turns:
-            named = re.findall(r"Parcel \d+\b", str(turn.messages))[0]  # it may be shortened
+            named = re.findall(r"Parcel \d+\b", str(turn.messages))[0]
             [origin] = [said for said in twin.kept if re.search(rf"{named}\b", said.text)]
             assert not origin.is_erased
             messages = list(turn.messages)
@@ -285,7 +291,7 @@ class Field:
                 else:
                     assert list(turn.messages) == said.messages
             self._compare_read(session, twin)
-            assert [rule.text for rule in self.client.rules(session)] == twin.rules, session
+            assert self.laid_down(session) == twin.rules, session
 
     def _compare_read(self, session: str, twin: Twin) -> None:
         context = self.client.read(session)
