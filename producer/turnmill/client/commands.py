@@ -419,6 +419,7 @@ class Commands:
             settings=to_int(meta.get(b"settings")),
             policy_name=meta.get(b"policy_name", b"").decode(),
             failures=to_int(meta.get(b"failures")),
+            parent=meta.get(b"parent", b"").decode(),
             **_waits(meta, *moments),
         )
 
@@ -516,6 +517,30 @@ class Commands:
             InvalidInput: ``at`` is no seq and no id.
         """
         return {"fork": session_id(new_session), "at": None if at is None else _turn(at)}
+
+    def parent_of(self, session: str) -> Command:
+        """Asks whether there is such a session, and whose child it is."""
+        return ("HMGET", self._keys(session)[1].meta, "epoch", "parent")
+
+    def child(
+        self, session: str, parent: str, policy: Policy | None, found: Sequence[bytes | None]
+    ) -> dict[str, Any] | None:
+        """The request to begin a session as another's child; None where it is one already.
+
+        Raises:
+            InvalidName: no session can have this name.
+            InvalidInput: there is such a session, and it is no child of that one.
+        """
+        epoch, of = found
+        if epoch is None:
+            body = policy_body(policy).decode() if policy else ""
+            return {"child": session_id(session), "policy": body}
+        if of != session_id(parent).encode():
+            raise InvalidInput(
+                f"there is a session {session!r} that is no child of {parent!r}: a child begins "
+                "with its parent's rules, so it must be a new one"
+            )
+        return None
 
     @staticmethod
     def rewind(at: str | int) -> dict[str, Any]:

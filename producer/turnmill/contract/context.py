@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -12,6 +12,9 @@ from turnmill.contract.formats import FIRST, Kept, readable, stamp, unreadable
 from turnmill.contract.names import Seq, SessionId, Version
 from turnmill.contract.rules import Rule
 from turnmill.contract.turns import explain
+
+CHILD: Final = "child"
+"""The strategy that the first context of a sub-agent's session names."""
 
 JsonMessage = dict[str, Any]
 """A message as JSON has it: what the ``openai`` client takes and what Redis holds."""
@@ -144,6 +147,11 @@ class StoredContext(Kept):
     def is_empty(self) -> bool:
         """Whether nothing in it stands for turns that are gone."""
         return not (self.summary or self.events or self.receipts)
+
+    @property
+    def begins(self) -> bool:
+        """Whether it stands for no turn of the session's own, so that the next one opens it."""
+        return self.watermark == 0 or self.strategy == CHILD
 
     @classmethod
     def parse(cls, body: bytes | None) -> Self:

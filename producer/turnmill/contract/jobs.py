@@ -21,7 +21,7 @@ ERASE: Final = "turnmill.erase"
 ASKS: Final = (FORCE, ROLLBACK, EXPORT, GROUND, REMEMBER, ERASE)
 """Jobs an agent waits for: they carry the id of what was asked."""
 
-_NAMES: Final = {"fork": "fork", "rewind": "rewind", "item_of": "take_back"}
+_NAMES: Final = {"child": "open", "fork": "fork", "rewind": "rewind", "item_of": "take_back"}
 """What a rollback's question is called by what it holds: one job answers several."""
 
 

@@ -25,7 +25,7 @@ from turnmill_worker.reading.requests import (
     requests_room,
     with_images,
 )
-from turnmill_worker.reading.said import Said, marked, rules_room
+from turnmill_worker.reading.said import Said, Sentence, marked, rules_room
 
 _LAST: Final = 2
 """So many of the user's newest messages say what is spoken of now."""
@@ -40,7 +40,7 @@ class Heard:
         self._counter = counter
         self._readings = Readings(counter.count, counter.basis)
         self._said = Said(snapshot.known.said)
-        self._begins = snapshot.stored.watermark == 0
+        self._begins = snapshot.stored.begins
         self._before = dict(_lasts(snapshot.turns))
         opening = self._opening()
         self._turns: list[Asked] = []
@@ -152,6 +152,15 @@ class Heard:
         texts = {turn.seq: turn.text for turn in self._turns}
         changed = self._said.changed_by(through)
         return {older: texts[seq] for older, seq in changed.items() if seq in texts}
+
+    def changes(self, text: str, through: Seq) -> dict[str, int]:
+        """Sentences of a text that a turn up to this one changed, with that turn."""
+        changed = self._said.changed_by(through)
+        return {older: seq for older, seq in changed.items() if older in text}
+
+    def lasting(self, through: Seq) -> list[Sentence]:
+        """What users said up to this turn that a later sentence may change."""
+        return list(self._said.up_to(through))
 
     def _opening(self) -> int:
         turns = self._snapshot.turns

@@ -56,7 +56,7 @@ def groups(snapshot: Snapshot) -> list[Group]:
             tokens = sum(turn.tokens for turn in counted)
             pinned = any(turn.pinned or turn.seq == thumbnail for turn in counted)
             found.append(Group(turns=counted, tokens=tokens, closed=not waits, pinned=pinned))
-    began = opening_turns(messages) if snapshot.stored.watermark == 0 else 0
+    began = opening_turns(messages) if snapshot.stored.begins else 0
     opening = found[:began]
     if not opening[1:] or any(group.pinned for group in opening):
         return found
