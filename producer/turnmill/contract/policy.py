@@ -119,12 +119,14 @@ class Policy(Strict):
             worker, ``extractive`` stands in, and the compaction's record says why.
         model: the endpoint's name for the model; the workers' own when empty.
         fallback_model: asked when ``model`` fails, before ``extractive``; none when empty.
-        temperature: of the model; its default when None.
+        temperature: of the model; low when None, or its default if it takes no other.
+        reasoning_effort: of the model, such as ``low``; its default when empty.
         max_output_tokens: most tokens of one answer of the model, its reasoning included.
         batch: a model's summaries are asked for in batches, at half the price, while the session
             is far from its limits: each may take a day. For sessions that grow slowly, with a
             ``soft_ratio`` that leaves the time, and a ``target_ratio`` below it.
-        model_timeout_s: how long one call of the model may take, its last byte included.
+        model_timeout_s: how long the model may be silent: until an answer begins, and between its
+            pieces; one that is being written takes five times as long at most.
         model_attempts: how often a session that has room left waits for a model that fails for a
             passing reason before ``extractive`` stands in; 0: it stands in at once.
         park_after: compactions in a row that may fail before the session is parked: readable and
@@ -176,6 +178,7 @@ class Policy(Strict):
     model: str = Field(default="", max_length=200)
     fallback_model: str = Field(default="", max_length=200)
     temperature: float | None = Field(default=None, ge=0, le=2)
+    reasoning_effort: str = Field(default="", pattern="^[a-z]{0,16}$")
     max_output_tokens: int = Field(default=4096, ge=64, le=1_000_000)
     batch: bool = False
     model_timeout_s: float = Field(default=60.0, gt=0, le=600)

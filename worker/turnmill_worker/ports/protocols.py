@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from types import TracebackType
 from typing import Literal, Protocol
@@ -85,6 +86,15 @@ class Gate(Protocol):
 
         Raises:
             CircuitOpen, RateLimited: not now; say when it is worth asking again.
+        """
+
+    def place(self, *, within_s: float) -> AbstractContextManager[Callable[[], object]]:
+        """A place among the calls that are under way at the endpoint, for as long as it is held.
+
+        It is given to others after ``within_s``, unless what this gives is called before.
+
+        Raises:
+            RateLimited: all are taken.
         """
 
     def answered(self, round_: int | None, *, estimated: int, used: int) -> None:

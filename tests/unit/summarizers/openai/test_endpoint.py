@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,12 @@ from turnmill_worker.errors import (
 )
 from turnmill_worker.ports.work_while_waiting import done_while_waiting
 from turnmill_worker.summarizers.openai.endpoint import (
+    Api,
     GatedEndpoint,
     ModelEndpoint,
     ModelOptions,
     Prompt,
+    body_of,
     read_key,
     retry_after_s,
 )
@@ -105,6 +108,16 @@ class Gate:
     def __init__(self, refusals: Sequence[Exception] = ()) -> None:
         self.refusals = list(refusals)
         self.heard: list[tuple[Any, ...]] = []
+        self.held = 0
+
+    @contextmanager
+    def place(self, *, within_s: float) -> Iterator[Callable[[], object]]:
+        assert within_s == OPTIONS.timeout_s
+        self.held += 1
+        try:
+            yield lambda: None
+        finally:
+            self.held -= 1
 
     def admit(self, *, tokens: int, within_s: float) -> int | None:
         if self.refusals:
@@ -153,6 +166,7 @@ def test_a_failure_of_the_endpoint_is_told_by_its_kind(
         ask(endpoint, gate)
 
     assert gate.heard == [("failed", 7, name)]
+    assert not gate.held
 
 
 @pytest.mark.parametrize(
@@ -166,10 +180,51 @@ def test_a_failure_of_the_endpoint_is_told_by_its_kind(
 def test_what_is_not_let_through_is_not_asked(
     endpoint: FakeEndpoint, refusals: list[Exception]
 ) -> None:
+    gate = Gate(refusals)
     with pytest.raises(type(refusals[-1])):
-        ask(endpoint, Gate(refusals))
+        ask(endpoint, gate)
 
+    assert not gate.held
     assert endpoint.requests == []
+
+
+# What is sent, in the shape of either API.
+
+SCHEMA = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_schema_limit_and_the_conversation_so_far_are_sent_as_the_api_wants_them(
+    endpoint: FakeEndpoint, api: Api
+) -> None:
+    before = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hi."}]
+    tools = [{"type": "function", "function": {"name": "look"}}]
+    prompt = Prompt("Be brief.", "Sum up.", schema=SCHEMA, limit=300, before=before, tools=tools)
+    asked = ModelEndpoint(api_key=SecretStr(KEY), base_url=endpoint.base_url)
+    OPENED.append(asked)
+    asked.ask(prompt, replace(OPTIONS, api=api, timeout_s=5.0))
+
+    body = endpoint.requests[0].body
+    form = {"name": "answer", "strict": True, "schema": SCHEMA}
+    assert (body["tools"], body["tool_choice"]) == (tools, "none")
+    if api == "chat":
+        assert [each["content"] for each in body["messages"]] == [
+            *("Be brief.", "Hello.", "Hi.", "Sum up.")
+        ]
+        assert body["response_format"] == {"type": "json_schema", "json_schema": form}
+        assert body["max_completion_tokens"] == body["max_tokens"] == 300 + 1024
+    else:
+        assert body["instructions"] == "Be brief."
+        assert [each["content"] for each in body["input"]] == ["Hello.", "Hi.", "Sum up."]
+        assert body["text"] == {"format": {"type": "json_schema", **form}}
+        assert body["max_output_tokens"] == 300 + 1024
+
+
+def test_no_answer_may_be_longer_than_the_options_say() -> None:
+    options = replace(OPTIONS, max_output_tokens=200)
+
+    assert body_of(Prompt("a", "b", limit=300), options)["max_completion_tokens"] == 200
+    assert body_of(Prompt("a", "b"), options)["max_completion_tokens"] == 200
 
 
 # No endpoint holds a thread longer, or makes it read more, than it may.
