@@ -256,10 +256,13 @@ class Lease(Protocol):
     def owner(self) -> str:
         """What tells this lease from all others."""
 
-    def release(self, seen: Snapshot, *, spent: Spent | None = None) -> bool:
+    def release(
+        self, seen: Snapshot, *, spent: Spent | None = None, idle_s: float | None = None
+    ) -> bool:
         """Give the lease up, nothing done; True when the session changed and is due at once.
 
-        ``spent`` on models since the last commit is kept for the next one's record.
+        ``spent`` on models since the last commit is kept for the next one's record. After
+        ``idle_s`` without a push it is due again.
         """
 
     def put_off(self, seen: Snapshot, *, until_tokens: int, spent: Spent | None = None) -> bool:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
 from turnmill.contract.estimate import Counter, CountText
 from turnmill.contract.names import Seq
 from turnmill.contract.render import without_memories
-from turnmill_worker.compaction.plan import SummaryRequest
+from turnmill_worker.compaction.plan import SentContext, SummaryRequest
 from turnmill_worker.errors import SummarizerMisconfigured, UnusableSummary
 from turnmill_worker.ports.work_while_waiting import done_while_waiting
 from turnmill_worker.reading.readings import of_summary
 from turnmill_worker.spending import Spent
+from turnmill_worker.summarizers.openai.behind_context import behind, can_be_sent, index_of
 from turnmill_worker.summarizers.openai.checks.checker import (
     Accepted,
     Checker,
@@ -102,6 +103,7 @@ class Question:
         blocks: the data.
         task: what to do with it, or ``""`` where the instructions say it all.
         budget: most tokens of the answer.
+        context: what it is asked behind, or None.
         sectioned: the answer has our sections.
     """
 
@@ -109,6 +111,7 @@ class Question:
     blocks: Sequence[Block]
     budget: int
     task: str = ""
+    context: SentContext | None = None
     sectioned: bool = True
 
     @property
@@ -169,7 +172,8 @@ class Asker:
             problem, advice = _ADVICE[again.kind]
             closing.append(text_of("again", problem=problem, advice=advice))
         closing.append(self._marks.closing(limit))
-        return self._marks.prompt(question.system, question.blocks, closing)
+        prompt = self._marks.prompt(question.system, question.blocks, closing)
+        return behind(question.context, prompt, self._options.api) if question.context else prompt
 
     def _judged(
         self, question: Question, answer: Answer, checker: Callable[[], Checker]
@@ -265,6 +269,8 @@ class Work:
 
         ``answered`` is a model's answer to the only prompt, where it was asked before.
         """
+        if question := self._behind_context():
+            return self.asker.ask(question, self.checker)
         room, parts = self._parts()
         if len(parts) <= 1:
             whole = self._whole([Block("conversation", part) for part in parts])
@@ -279,6 +285,17 @@ class Work:
             blocks = [Block("summary so far", self.previous), Block("notes", text)]
             self.previous = self._ask(blocks, self.request.budget_tokens)
         return self.asker.ask(self._whole([Block("notes", last)], text_of("fold")), self.checker)
+
+    def _behind_context(self) -> Question | None:
+        """The same asked behind the agent's context, where it is wanted, can be sent and fits."""
+        context, options = self.request.context, self.setup.options
+        if context is None or self.setup.redactor or not can_be_sent(context, options.api):
+            return None
+        index = index_of(self.entries, self.marks)
+        used = context.tokens + self.count(instructions()) + self.count(index.text)
+        if used + options.max_output_tokens + _FRAME_TOKENS > options.window_tokens * _MARGIN:
+            return None
+        return replace(self._whole([]), blocks=[index], context=context)
 
     def _beside(self, room: int) -> int:
         """What is left for the conversation beside a template's material.
