@@ -418,8 +418,10 @@ class _Squeeze:
                 return self.fit([], newest, [*dropped, *pinned])
             dropped = [*dropped, *gone]
         tokens = self._fixed + (self._count(body) if body else 0)
-        receipt = _receipt(dropped) if dropped else _shortening(newest, budget)
-        note = [receipt_message(receipt, recall=self._recall)] if dropped else []
+        receipt = _receipt(dropped) if dropped else None
+        note = [receipt_message(receipt, recall=self._recall)] if receipt else []
+        if turns and receipt is None:
+            receipt = _shortening(newest or turns, budget)
         messages = [*self._system, *self._head, *note, *body]
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
 
