@@ -46,6 +46,22 @@ class OpenRequest(Kept):
         return self.model_copy(update=update) if gone else self
 
 
+class OpenCall(Kept):
+    """A call that had no result when the turns it stands among were covered.
+
+    Attributes:
+        seq: the turn it was made in.
+        id: what its result is given for.
+        name: the tool's.
+        arguments: as they were sent; the middle of long ones is left out.
+    """
+
+    seq: Seq
+    id: str
+    name: str
+    arguments: str = ""
+
+
 class Receipt(Kept):
     """What a compaction or projection removed, and where it was.
 
@@ -123,6 +139,7 @@ class StoredContext(Kept):
             turn and speaker, or ``""``.
         rules: what the user laid down in those turns and is in force, oldest first.
         requests: what the user asked for in those turns and is still open, oldest first.
+        calls: calls of those turns that had no result in them; one may come yet.
         recall: whether the agent's model can look those turns up.
         format: of the version that wrote it; never an older one's.
     """
@@ -140,6 +157,7 @@ class StoredContext(Kept):
     ledger: str = ""
     rules: tuple[Rule, ...] = ()
     requests: tuple[OpenRequest, ...] = ()
+    calls: tuple[OpenCall, ...] = ()
     recall: bool = False
     format: str = FIRST
 

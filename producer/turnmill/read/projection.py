@@ -491,8 +491,9 @@ def _shortening(turns: Sequence[TailTurn], budget: int) -> Receipt:
     """The receipt for turns that are all there, but shortened inside."""
     return Receipt(
         by="projection",
-        first_seq=turns[0].seq,
-        last_seq=turns[-1].seq,
+        # Where no turn is left, it is what stands for covered ones.
+        first_seq=turns[0].seq if turns else 0,
+        last_seq=turns[-1].seq if turns else 0,
         turns=0,
         tokens=max(_tokens(turns) - budget, 1),
     )
