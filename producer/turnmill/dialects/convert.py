@@ -53,9 +53,8 @@ def _seen(messages: Sequence[Any]) -> Dialect | None:
         return None  # to be refused, or models of chat messages: nothing of it is left out
     for message in messages:
         kind, content = message.get("type"), message.get("content")
-        if kind in RESPONSES_ITEMS or (
-            "role" in message and (kind == "message" or not _OF_RESPONSES.isdisjoint(message))
-        ):
+        is_item = kind == "message" or not _OF_RESPONSES.isdisjoint(message)
+        if kind in RESPONSES_ITEMS or (is_item and message.get("role", "tool") != "tool"):
             return "responses"
         for part in content if isinstance(content, list | tuple) else ():
             name = part.get("type") if isinstance(part, Mapping) else None
