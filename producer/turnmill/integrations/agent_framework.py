@@ -24,6 +24,7 @@ from agent_framework import (
 from turnmill.client._async.client import AsyncContextClient
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import Transient, TurnmillError, UnknownSession
+from turnmill.contract.legality import NO_RESULT, CallTracker
 from turnmill.contract.policy import Policy
 from turnmill.integrations.shared import (
     Beside,
@@ -269,8 +270,9 @@ SESSIONS = 1024
 _UNSAVED = "unsaved"
 """In the provider's state: turns that Redis has not taken yet."""
 
-_INPUT_TOKENS = "input_tokens"
-"""In the provider's state, until the history is read: what the framework adds to it itself."""
+_INPUT = "input"
+"""In the provider's state, until the history is read: of what the framework adds to it itself the
+tokens, and the ids of the calls that it answers."""
 
 _WHOLE: Final = "turnmill_input"
 """In a run's metadata: its input as it was given."""
@@ -341,7 +343,10 @@ class TurnmillHistoryProvider(HistoryProvider):
         except TurnmillError as error:
             self._failed(error)
         context.metadata[_WHOLE] = context.input_messages
-        context.input_messages, state[_INPUT_TOKENS] = await self._fitting(context)
+        told = [each for message in context.input_messages for each in to_chat(message)]
+        answered = [each["tool_call_id"] for each in told if each["role"] == "tool"]
+        context.input_messages, tokens = await self._fitting(context)
+        state[_INPUT] = tokens, answered
         await super().before_run(agent=agent, session=session, context=context, state=state)
 
     async def after_run(
@@ -381,7 +386,7 @@ class TurnmillHistoryProvider(HistoryProvider):
     ) -> list[Message]:
         """The session's context; on an error what was last known here, and what is unsaved."""
         del kwargs
-        name, beside = self._name(session_id), (state or {}).pop(_INPUT_TOKENS, 0)
+        name, (beside, answered) = self._name(session_id), (state or {}).pop(_INPUT, (0, None))
         try:
             await self._push(name, state)
             context = await self._client.read(name, beside=beside)
@@ -393,7 +398,7 @@ class TurnmillHistoryProvider(HistoryProvider):
         self.counts.loaded += 1
         shown = context.messages[bool(context.system_prompt) and context.dialect == "chat" :]
         keep(self._known, name, from_chat(shown), SESSIONS)
-        return list(self._known[name])
+        return [*self._known[name], *_stubs(shown, answered)]
 
     async def save_messages(
         self,
@@ -483,6 +488,19 @@ def _tools(agent: SupportsAgentRun, context: SessionContext) -> tuple[dict[str, 
 
 def _turn(message: Message) -> JsonMessage:
     return {"turn_id": f"agent-framework-{uuid.uuid4().hex}", "messages": to_chat(message)}
+
+
+def _stubs(history: Sequence[JsonMessage], answered: Sequence[str] | None) -> list[Message]:
+    """Results for calls that wait, and that the input behind the history does not answer.
+
+    A run that failed in between left them; no provider takes them.
+    """
+    tracker = CallTracker()
+    tracker.follow(history)
+    left = [each for each in tracker.open if answered is not None and each not in answered]
+    return from_chat(
+        [{"role": "tool", "tool_call_id": each, "content": NO_RESULT} for each in left]
+    )
 
 
 def _unsaved(state: dict[str, Any] | None) -> list[JsonMessage]:

@@ -35,7 +35,7 @@ from langgraph.runtime import Runtime
 from turnmill.contract.context import JsonMessage, Pushed
 from turnmill.contract.errors import InvalidInput, TurnmillError, UnknownSession
 from turnmill.contract.keys import session_keys
-from turnmill.contract.legality import CallTracker
+from turnmill.contract.legality import UNKNOWN_CALL, CallTracker
 from turnmill.contract.marks import FEEDBACK
 from turnmill.contract.names import Namespace, session_id
 from turnmill.contract.policy import Policy
@@ -68,12 +68,9 @@ def to_chat(message: BaseMessage) -> JsonMessage:
     artifacts, metadata. Audio, video and files become a line of text.
     """
     found: JsonMessage = {"role": _role(message), "content": _content(message)}
-    if isinstance(message, AIMessage) and message.tool_calls:
+    if isinstance(message, AIMessage) and (calls := _calls(message)):
         found["content"] = found["content"] or None
-        found["tool_calls"] = [
-            call(each["id"], each["name"], json.dumps(each["args"], ensure_ascii=False))
-            for each in message.tool_calls
-        ]
+        found["tool_calls"] = calls
     if isinstance(message, ToolMessage):
         found["tool_call_id"] = message.tool_call_id
     elif isinstance(message, FunctionMessage | ChatMessage):
@@ -81,6 +78,21 @@ def to_chat(message: BaseMessage) -> JsonMessage:
     elif message.name:
         found["name"] = message.name
     return found
+
+
+def _calls(message: AIMessage) -> list[JsonMessage]:
+    """Also those whose arguments are no JSON: LangChain sends them to the model all the same."""
+    told = [
+        (each["id"], each["name"], json.dumps(each["args"], ensure_ascii=False))
+        for each in message.tool_calls
+    ]
+    told += [
+        (each["id"], each["name"] or UNKNOWN_CALL, each["args"] or "")
+        for each in message.invalid_tool_calls
+    ]
+    return [
+        call(call_id or f"call-{at}", name, args) for at, (call_id, name, args) in enumerate(told)
+    ]
 
 
 def _role(message: BaseMessage) -> str:
