@@ -34,7 +34,7 @@ from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
 from turnmill_worker.compaction.with_digest import known_after
 from turnmill_worker.errors import InvalidSettings, SummarizerFailed, SummaryRejected
-from turnmill_worker.pipeline.decide import Skip, decide
+from turnmill_worker.pipeline.decide import Skip, decide, until_idle
 from turnmill_worker.pipeline.summarize import Draft, Writer
 from turnmill_worker.ports.protocols import Summarizer
 from turnmill_worker.ports.values import Summary
@@ -427,6 +427,13 @@ class InMemorySession:
             self._commit(draft)
         return draft is not None
 
+    def rest(self, quiet_s: float) -> bool:
+        """Nothing is pushed for so long; whether it was compacted meanwhile."""
+        self._snapshot = replace(self._snapshot, quiet_s=quiet_s)
+        done = self.compact()
+        self._snapshot = replace(self._snapshot, quiet_s=0.0)
+        return done
+
     def settle(self) -> None:
         """Compact as long as that is due."""
         while self.compact():
@@ -455,7 +462,8 @@ class InMemorySession:
     def _draft(self) -> Draft | None:
         """The first rung's draft that is good enough, else the best when there is no more room."""
         seen = self._snapshot
-        if isinstance(decide(seen.usage, seen.limits, seen.exceeded), Skip):
+        is_within = isinstance(decide(seen.usage, seen.limits, seen.exceeded), Skip)
+        if is_within and until_idle(seen) != 0:
             return None
         rejected: list[str] = []
         poor: list[Draft] = []

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from tests.unit.summarizers.openai.talks import KEY, MODEL
+from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, request
 from turnmill.contract.policy import Policy
 from turnmill_worker.errors import SummarizerMisconfigured, SummarizerUnavailable
 from turnmill_worker.settings import Settings
@@ -29,7 +29,7 @@ from turnmill_worker.summarizers.openai.endpoint import (
     Prompt,
 )
 from turnmill_worker.summarizers.openai.streaming import is_loop
-from turnmill_worker.summarizers.openai.summarizer import Connected
+from turnmill_worker.summarizers.openai.summarizer import Connected, OpenAiSummarizer
 
 Body = dict[str, Any]
 DOCS = sorted(Path(__file__).parents[4].joinpath("docs").glob("*.md"))
@@ -350,6 +350,20 @@ def test_silence_is_not_waited_for_whatever_keeps_the_connection_alive(sign: byt
     assert caught.value.spent.cost_usd is None
 
 
+def test_what_a_broken_off_answer_took_is_told_with_what_was_spent_before() -> None:
+    def answer(sender: Sender, _: Body) -> None:
+        if len(server.bodies) == 1:
+            sender.whole(completion("", 7))
+        else:
+            sender.stream(iter(["Tea ", "is ", {"error": {"code": 502}}]))
+
+    with asked(answer) as (endpoint, server), pytest.raises(SummarizerUnavailable) as caught:
+        OpenAiSummarizer(endpoint, OPTIONS).summarize(request(), COUNTER)
+
+    assert caught.value.spent.calls == 2
+    assert caught.value.spent.completion_tokens == 7 + 2
+
+
 def test_a_stream_that_ends_in_an_error_is_a_failure() -> None:
     pieces = ["Tea.", {"error": {"message": "overloaded", "code": 502}}]
 
@@ -388,9 +402,12 @@ def test_an_answer_is_whole_though_its_usage_never_comes() -> None:
 def test_the_window_is_what_the_server_tells_unless_it_is_set(
     about: Mapping[str, Any], window: int
 ) -> None:
-    listed = {"object": "list", "data": [{"id": "another"}, {"id": MODEL, **about}]}
+    data = [{"id": MODEL, **about}]
 
-    with asked(lambda sender, _: sender.whole(listed)) as (endpoint, _):
+    with asked(lambda sender, _: sender.whole({"data": data})) as (endpoint, _):
+        assert endpoint.window_tokens("any name") in (window, 0)
+    data.append({"id": "another"})
+    with asked(lambda sender, _: sender.whole({"data": data})) as (endpoint, _):
         url = str(endpoint._client.base_url)
         given: dict[str, Any] = {"model_url": url, "model_key": SecretStr(KEY)}
         told, own = (

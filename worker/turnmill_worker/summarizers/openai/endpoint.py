@@ -43,7 +43,7 @@ from turnmill_worker.errors import (
 from turnmill_worker.ports.protocols import Gate
 from turnmill_worker.ports.work_while_waiting import waiting_begins
 from turnmill_worker.spending import NOTHING, Spent
-from turnmill_worker.summarizers.openai.streaming import Written
+from turnmill_worker.summarizers.openai.streaming import Transcript
 
 log = structlog.get_logger()
 
@@ -200,6 +200,10 @@ _DATA: Final = b"data:"
 _DONE: Final = b"[DONE]"
 
 
+def _nothing() -> None:
+    """For who need not know."""
+
+
 class Call:
     """A call under way, which one thread makes from its beginning to its end.
 
@@ -207,7 +211,8 @@ class Call:
         lost: what was spent on an answer that broke off, about.
     """
 
-    def __init__(self, timeout_s: float) -> None:
+    def __init__(self, timeout_s: float, alive: Callable[[], object] = _nothing) -> None:
+        self._alive = alive
         self._timeout_s = timeout_s
         self._begun = time.monotonic()
         self._deadline = self._begun + timeout_s
@@ -226,6 +231,7 @@ class Call:
         self._deadline = min(time.monotonic() + self._timeout_s, self._end)
         self._read = 0
         self._is_written = True
+        self._alive()
 
     def ends(self) -> None:
         """Nothing of the answer is to come: what is left is soon read, and the connection free."""
@@ -269,9 +275,9 @@ _CALL: ContextVar[Call | None] = ContextVar("turnmill_model_call", default=None)
 
 
 @contextmanager
-def one_call(timeout_s: float) -> Iterator[Call]:
+def one_call(timeout_s: float, alive: Callable[[], object] = _nothing) -> Iterator[Call]:
     """Everything this thread does over a bounded client in the block counts as one call."""
-    call = Call(timeout_s)
+    call = Call(timeout_s, alive)
     token = _CALL.set(call)
     try:
         yield call
@@ -431,11 +437,6 @@ def retry_after_s(headers: Mapping[str, str], *, now_s: float) -> float | None:
 
 T = TypeVar("T")
 
-
-def _nothing() -> None:
-    """For who need not know."""
-
-
 Api = Literal["chat", "responses"]
 """Chat Completions, which every compatible server has, or OpenAI's Responses."""
 
@@ -556,20 +557,18 @@ class ModelEndpoint:
             SummarizerMisconfigured: it will not.
         """
         learned = self._learned_of(options)
-        most = options.max_output_tokens
-        asked = replace(prompt, limit=min(prompt.limit or most, most))
+        limit = min(prompt.limit or options.max_output_tokens, options.max_output_tokens)
+        asked = replace(prompt, limit=limit)
         answer: Answer | None = None
         while True:
             alive()
             given = _most_of(asked, options, learned)
-            newest = self.run(
-                lambda client: _respond(client, asked, options, learned, alive), options
-            )
-            learned.heed(newest, asked.limit or most)
+            newest = self.run(lambda it: _respond(it, asked, options, learned), options, alive)
+            learned.heed(newest, limit)
             answer = newest.after(answer) if answer else newest
             # Asked again as before, it would reason as long and say as little.
-            is_cut = newest.is_cut_by_reasoning(asked.limit or most)
-            if not is_cut or _most_of(asked, options, learned) <= given:
+            has_more = _most_of(asked, options, learned) > given
+            if not (newest.is_cut_by_reasoning(limit) and has_more):
                 return answer
 
     def body(self, prompt: Prompt, options: ModelOptions) -> dict[str, Any]:
@@ -584,20 +583,23 @@ class ModelEndpoint:
             if self._windows is None and now >= self._look_at:
                 self._look_at = now + _LOOK_AGAIN_S
                 bounds = ModelOptions(model="models", timeout_s=_LOOK_S)
-                with suppress(SummarizerUnavailable):
-                    try:
-                        self._windows = self.run(_windows, bounds)
-                    except SummarizerMisconfigured:
-                        self._windows = {}
-            return (self._windows or {}).get(model, 0)
+                with suppress(SummarizerUnavailable, SummarizerMisconfigured):
+                    self._windows = self.run(_windows, bounds)
+            windows = self._windows or {}
+            return windows.get(model) or windows.get(_THE_ONLY, 0)
 
     def _learned_of(self, options: ModelOptions) -> Learned:
         return self._learned.setdefault((options.api, options.model), Learned(self._left_out))
 
-    def run(self, call: Callable[[openai.OpenAI], T], options: ModelOptions) -> T:
+    def run(
+        self,
+        call: Callable[[openai.OpenAI], T],
+        options: ModelOptions,
+        alive: Callable[[], object] = _nothing,
+    ) -> T:
         """What the call gets from the endpoint; errors as of ``ask``, which name this model."""
         failure: SummarizerUnavailable | SummarizerMisconfigured
-        with one_call(options.timeout_s) as bounds:
+        with one_call(options.timeout_s, alive) as bounds:
             try:
                 return call(self._client)
             except openai.OpenAIError as error:
@@ -696,11 +698,7 @@ class Learned:
 
 
 def _respond(
-    client: openai.OpenAI,
-    prompt: Prompt,
-    options: ModelOptions,
-    learned: Learned,
-    alive: Callable[[], object],
+    client: openai.OpenAI, prompt: Prompt, options: ModelOptions, learned: Learned
 ) -> Answer:
     """The answer, if need be to the request without what the endpoint does not take of it."""
     body = {"temperature": _LOW, "stream": True} | body_of(prompt, options, learned)
@@ -710,7 +708,7 @@ def _respond(
     first: openai.APIStatusError | None = None
     while True:
         try:
-            answer = _sent(client, found.kept(body), prompt, options, alive)
+            answer = _sent(client, found.kept(body), prompt, options)
         except openai.APIStatusError as error:
             refused = _refused(error, found.kept(body))
             first = first or error
@@ -721,7 +719,7 @@ def _respond(
             break
     if first is not None:
         left_out = sorted(found.left_out - learned.left_out)
-        log.info("model takes not everything", model=options.model, left_out=left_out)
+        log.info("parameters left out", model=options.model, names=left_out)
         learned.left_out |= found.left_out
     return answer
 
@@ -734,9 +732,8 @@ def _refused(error: openai.APIStatusError, body: Mapping[str, Any]) -> frozenset
     if not all(name in names for name in _LIMITS):
         # One limit stays in any case.
         names = [name for name in names if name not in _LIMITS]
-    param = str(error.param or "").partition(".")[0]
-    if param in names:
-        return frozenset({param})
+    if error.param:
+        return frozenset({str(error.param).partition(".")[0]}).intersection(names)
     for name in names:
         spelled = "text.format" if name == "text" else name.replace("_", "[_ -]?")
         if re.search(rf"\b{spelled}\b", error.message, re.IGNORECASE):
@@ -745,31 +742,23 @@ def _refused(error: openai.APIStatusError, body: Mapping[str, Any]) -> frozenset
 
 
 def _sent(
-    client: openai.OpenAI,
-    body: Mapping[str, Any],
-    prompt: Prompt,
-    options: ModelOptions,
-    alive: Callable[[], object],
+    client: openai.OpenAI, body: Mapping[str, Any], prompt: Prompt, options: ModelOptions
 ) -> Answer:
+    path = "/responses" if options.api == "responses" else "/chat/completions"
+    most = next(body[name] for name in (*_LIMITS, "max_output_tokens") if name in body)
+    written = Transcript(limit=prompt.limit or most, with_reasoning=most)
+    said = _tokens(_said(prompt))
     # Not by ``create``: its work on the hundred parameters we do not use takes as long as
     # all checks of the answer.
-    path = "/responses" if options.api == "responses" else "/chat/completions"
-    timeout = openai.Timeout(options.timeout_s, connect=_CONNECT_S)
-    most = next(body[name] for name in (*_LIMITS, "max_output_tokens") if name in body)
-    written = Written(limit=prompt.limit or most, with_reasoning=most)
-    if body.get("stream"):
-        stream = client.post(
-            path,
-            cast_to=object,
-            body=body,
-            options={"timeout": timeout},
-            stream=True,
-            stream_cls=openai.Stream[object],
-        )
-        with stream:
-            shape = _streamed(stream, written, _said(prompt), alive)
-    else:
-        shape = client.post(path, cast_to=object, body=body, options={"timeout": timeout})
+    with client.post(
+        path,
+        cast_to=object,
+        body=body,
+        options={"timeout": openai.Timeout(options.timeout_s, connect=_CONNECT_S)},
+        stream=True,
+        stream_cls=openai.Stream[object],
+    ) as stream:
+        shape = _shape(stream.response, written, said)
     if options.api == "responses":
         answer = from_response(Response.construct(**shape))
     else:
@@ -777,40 +766,37 @@ def _sent(
     if answer.has_usage or not written.chars:
         return answer
     # What we cut off is paid for, and nobody tells how much it was.
-    told, wrote = _tokens(_said(prompt)), _tokens(written.chars)
-    return replace(answer, has_usage=True, prompt_tokens=told, completion_tokens=wrote)
+    wrote = _tokens(written.chars)
+    return replace(answer, has_usage=True, prompt_tokens=said, completion_tokens=wrote)
 
 
-def _streamed(
-    stream: openai.Stream[object], written: Written, said: int, alive: Callable[[], object]
-) -> Any:
-    """The shape of an answer: as it came in one piece, or when it is whole or went wrong."""
-    if "event-stream" not in stream.response.headers.get("content-type", ""):
-        return _in_one_piece(stream.response)
+def _shape(response: httpx2.Response, written: Transcript, said: int) -> Any:
+    """An answer as it came in one piece, or as far as a stream told it."""
+    if "event-stream" not in response.headers.get("content-type", ""):
+        # The endpoint knows of no streams, or was asked for none.
+        with _as_of_the_package(response):
+            return json.loads(response.read())
     call = _CALL.get() or Call(math.inf)
     try:
-        _listen(stream.response, written, call, alive)
+        _listen(response, written, call)
     except openai.APIError:
         if call.is_over and written.chars:
             written.ended = "length"
         elif not written.is_whole:
-            call.lose(_tokens(said), _tokens(written.chars))
+            call.lose(said, _tokens(written.chars))
             raise
     if not (written.chars or written.is_whole):
         raise TypeError("no event of the API")
     return written.shape()
 
 
-def _listen(
-    response: httpx2.Response, written: Written, call: Call, alive: Callable[[], object]
-) -> None:
+def _listen(response: httpx2.Response, written: Transcript, call: Call) -> None:
     """Write down what a stream says, to its end or until it has said enough."""
     for event in _events(response):
         if event is None:
             call.ends()
         elif written.add(event):
             call.goes_on()
-            alive()
         if call.is_over:
             written.ended = written.ended or "length"
         if written.ended:
@@ -833,12 +819,6 @@ def _events(response: httpx2.Response) -> Iterator[Any]:
                 yield event
 
 
-def _in_one_piece(response: httpx2.Response) -> Any:
-    """What an endpoint answers that knows of no streams, or of no need for one."""
-    with _as_of_the_package(response):
-        return json.loads(response.read())
-
-
 @contextmanager
 def _as_of_the_package(response: httpx2.Response) -> Iterator[None]:
     """Errors of the HTTP library become those the package makes of them elsewhere."""
@@ -850,8 +830,11 @@ def _as_of_the_package(response: httpx2.Response) -> Iterator[None]:
         raise openai.APIConnectionError(request=response.request) from error
 
 
-_LOOK_S: Final = 5.0
+_LOOK_S: Final = 20.0
 _LOOK_AGAIN_S: Final = 60.0
+_THE_ONLY: Final = ""
+"""A server that has one model answers with it whatever it is asked for."""
+
 _WINDOWS: Final = (
     *("context_length", "max_model_len", "context_window", "max_context_length"),
     *("n_ctx", "n_ctx_train"),
@@ -870,6 +853,8 @@ def _windows(client: openai.OpenAI) -> dict[str, int]:
         told = [about[name] for name in _WINDOWS if isinstance(about.get(name), int)]
         if positive := [tokens for tokens in told if tokens > 0]:
             found[str(each.get("id"))] = min(positive)
+    if len(listed["data"]) == 1:
+        found[_THE_ONLY] = max(found.values(), default=0)
     return found
 
 

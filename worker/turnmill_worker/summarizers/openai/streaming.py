@@ -50,7 +50,7 @@ def is_loop(text: str) -> bool:
     return max(runs.values(), default=0) >= _MOST_RUNS
 
 
-class Written:
+class Transcript:
     """What has come of one answer, by either API.
 
     Attributes:
