@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,12 @@ from turnmill_worker.errors import (
 )
 from turnmill_worker.ports.work_while_waiting import done_while_waiting
 from turnmill_worker.summarizers.openai.endpoint import (
+    Api,
     GatedEndpoint,
     ModelEndpoint,
     ModelOptions,
     Prompt,
+    body_of,
     read_key,
     retry_after_s,
 )
@@ -170,6 +173,45 @@ def test_what_is_not_let_through_is_not_asked(
         ask(endpoint, Gate(refusals))
 
     assert endpoint.requests == []
+
+
+# What is sent, in the shape of either API.
+
+SCHEMA = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_schema_limit_and_the_conversation_so_far_are_sent_as_the_api_wants_them(
+    endpoint: FakeEndpoint, api: Api
+) -> None:
+    before = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hi."}]
+    tools = [{"type": "function", "function": {"name": "look"}}]
+    prompt = Prompt("Be brief.", "Sum up.", schema=SCHEMA, limit=300, before=before, tools=tools)
+    asked = ModelEndpoint(api_key=SecretStr(KEY), base_url=endpoint.base_url)
+    OPENED.append(asked)
+    asked.ask(prompt, replace(OPTIONS, api=api, timeout_s=5.0))
+
+    body = endpoint.requests[0].body
+    form = {"name": "answer", "strict": True, "schema": SCHEMA}
+    assert (body["tools"], body["tool_choice"]) == (tools, "none")
+    if api == "chat":
+        assert [each["content"] for each in body["messages"]] == [
+            *("Be brief.", "Hello.", "Hi.", "Sum up.")
+        ]
+        assert body["response_format"] == {"type": "json_schema", "json_schema": form}
+        assert body["max_completion_tokens"] == 300
+    else:
+        assert body["instructions"] == "Be brief."
+        assert [each["content"] for each in body["input"]] == ["Hello.", "Hi.", "Sum up."]
+        assert body["text"] == {"format": {"type": "json_schema", **form}}
+        assert body["max_output_tokens"] == 300
+
+
+def test_no_answer_may_be_longer_than_the_options_say() -> None:
+    options = replace(OPTIONS, max_output_tokens=200)
+
+    assert body_of(Prompt("a", "b", limit=300), options)["max_completion_tokens"] == 200
+    assert body_of(Prompt("a", "b"), options)["max_completion_tokens"] == 200
 
 
 # No endpoint holds a thread longer, or makes it read more, than it may.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -26,6 +26,8 @@ from openai.types.responses import Response
 from pydantic import SecretStr
 
 from turnmill.connection.credentials import read_secret
+from turnmill.contract.codec import encode_json
+from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidInput
 from turnmill_worker.errors import (
     EndpointRefused,
@@ -363,10 +365,22 @@ class ModelOptions:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is told (``system``) and given (``user``)."""
+    """What a model is told (``system``) and given (``user``).
+
+    Attributes:
+        schema: the JSON schema the answer is to follow, where the endpoint can be told of one. It
+            is sent as strict: all properties are required, and no others are allowed.
+        limit: most tokens of the answer itself, without reasoning; the options' when None.
+        before: the messages between the two, in the shape of the API that is spoken.
+        tools: the tools of those messages, in the same shape; none of them may be called.
+    """
 
     system: str = field(repr=False)
     user: str = field(repr=False)
+    schema: Mapping[str, Any] | None = field(default=None, repr=False)
+    limit: int | None = None
+    before: Sequence[JsonMessage] = field(default=(), repr=False)
+    tools: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
 
 
 class ModelEndpoint:
@@ -453,12 +467,22 @@ def body_of(prompt: Prompt, options: ModelOptions) -> dict[str, Any]:
     body: dict[str, Any] = {"model": options.model}
     if options.temperature is not None:
         body["temperature"] = options.temperature
-    system, user = _sendable(prompt.system), _sendable(prompt.user)
+    if prompt.tools:
+        body |= {"tools": list(prompt.tools), "tool_choice": "none"}
+    limit = min(prompt.limit or options.max_output_tokens, options.max_output_tokens)
+    system = _sendable(prompt.system)
+    messages = [*prompt.before, {"role": "user", "content": _sendable(prompt.user)}]
+    form = {"type": "json_schema", "name": "answer", "strict": True, "schema": prompt.schema}
     if options.api == "responses":
-        body |= {"instructions": system, "input": user, "store": False}
-        return body | {"max_output_tokens": options.max_output_tokens}
-    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-    return body | {"messages": messages, "max_completion_tokens": options.max_output_tokens}
+        body |= {"instructions": system, "input": messages, "store": False}
+        body |= {"text": {"format": form}} if prompt.schema else {}
+        return body | {"max_output_tokens": limit}
+    if system:
+        messages = [{"role": "system", "content": system}, *messages]
+    if prompt.schema:
+        kind = form.pop("type")
+        body["response_format"] = {"type": kind, kind: form}
+    return body | {"messages": messages, "max_completion_tokens": limit}
 
 
 def _respond(client: openai.OpenAI, prompt: Prompt, options: ModelOptions) -> Answer:
@@ -580,4 +604,6 @@ class GatedEndpoint:
 def _estimated(prompt: Prompt, options: ModelOptions) -> int:
     """Tokens a call is expected to be billed: what it says, and a part of what it may answer."""
     said = len(prompt.system) + len(prompt.user)
-    return math.ceil(said / _CHARS_PER_TOKEN) + options.max_output_tokens // _OUTPUT_SHARE
+    said += sum(len(encode_json(each)) for each in (*prompt.before, *prompt.tools))
+    limit = min(prompt.limit or options.max_output_tokens, options.max_output_tokens)
+    return math.ceil(said / _CHARS_PER_TOKEN) + limit // _OUTPUT_SHARE
