@@ -68,9 +68,11 @@ class SummarizerFailed(TurnmillError):
 
     Attributes:
         spent: by calls before this one.
+        items: as of ``SummaryRejected``.
     """
 
     spent = Spent()
+    items: Mapping[str, int] = {}  # noqa: RUF012 - nobody changes it
 
 
 class SummarizerUnavailable(Transient):
@@ -79,7 +81,10 @@ class SummarizerUnavailable(Transient):
     Attributes:
         retry_after_s: when it is worth asking again, or None when nobody knows.
         spent: by calls before this one.
+        items: as of ``SummaryRejected``.
     """
+
+    items: Mapping[str, int] = {}  # noqa: RUF012 - nobody changes it
 
     def __init__(self, message: str = "", *, retry_after_s: float | None = None) -> None:
         super().__init__(message)

@@ -22,7 +22,7 @@ from turnmill.contract.policy import OFFLINE
 from turnmill.contract.render import render_head
 from turnmill.contract.shorten import shorten
 from turnmill_worker.compaction.heard import heard_in
-from turnmill_worker.compaction.items import Item, by_worth, carried, told
+from turnmill_worker.compaction.items import Item, by_worth, carried, fitting, told
 from turnmill_worker.compaction.plan import Plan, SummaryRequest
 from turnmill_worker.compaction.quality import Quality, Scorer
 from turnmill_worker.compaction.splice import room_left, splice
@@ -329,6 +329,9 @@ def _carrying(draft: Draft, counter: Counter, scorer: Scorer | None) -> Draft:
     return replace(found, failed=draft.failed)
 
 
+_SHARE: Final = 0.5
+"""Statements take this part of a text at most."""
+
 _ENOUGH_TRIES, _SINGLE_TRIES = 4, 3
 """How many statements have room is tried so often: each try takes some milliseconds."""
 
@@ -381,20 +384,23 @@ class _Made:
         best: Draft | None = None
         few, at, many, tries = 0, len(ranked), len(ranked), 0
         while few < many and (best is None or tries < _ENOUGH_TRIES):
-            draft = self.draft([*base, *ranked[:at]])
+            draft = self._tried([*base, *ranked[:at]], floor)
             tries += 1
-            if draft.score >= floor:
-                best, few = draft, at
-            else:
-                many = at - 1
+            best, few, many = (draft, at, many) if draft else (best, few, at - 1)
             at = (few + many + 1) // 2
-        for one in ranked[1:_SINGLE_TRIES] if best is None else ():
-            draft = self.draft([*base, one])
-            if draft.score >= floor:
-                return draft
+        for one in ranked[1:_SINGLE_TRIES]:
+            best = best or self._tried([*base, one], floor)
         if best is not None:
             return best
         raise UnusableSummary("outweighed", kinds=("outweighed",), items=self._told([]))
+
+    def _tried(self, items: Sequence[tuple[int, Item]], floor: float) -> Draft | None:
+        """The draft with these statements, if it can be committed and scores no less."""
+        try:
+            draft = self.draft(items)
+        except SummaryRejected:
+            return None
+        return draft if draft.score >= floor else None
 
     def _ranked(
         self, items: Sequence[tuple[int, Item]], base: Sequence[tuple[int, Item]]
@@ -406,7 +412,9 @@ class _Made:
             if own and request.digest is not None:
                 stood = [item for place, item in base if place == at]
                 best = by_worth(own, request.digest.worths, self._counter.count, beside=stood)
-                ranked.append([(at, item) for item in best])
+                room = int(request.whole_tokens * _SHARE)
+                fit = fitting(best, room, self._counter.count)
+                ranked.append([(at, item) for item in fit])
         return [item for row in zip_longest(*ranked) for item in row if item]
 
     def draft(self, items: Sequence[tuple[int, Item]] = ()) -> Draft:
@@ -532,7 +540,7 @@ def _items_of(
     """What became of all statements; of tries that were not chosen, none is kept."""
     found = Tally[str](chosen or {})
     for one in tries:
-        own = one.items if isinstance(one, Draft | SummaryRejected) else {}
+        own: Mapping[str, int] = getattr(one, "items", {})
         found.update({why: many for why, many in own.items() if why != "kept"})
     return dict(found)
 

@@ -161,7 +161,6 @@ class Asker:
         return UnusableSummary(
             f"{self._setup.options.model}: {', '.join(self.faults)}",
             kinds=tuple(self.faults),
-            items=self._verifier().dropped,
         )
 
     def _answer(self, prompt: Prompt, answered: Answer | None) -> Answer:
@@ -321,8 +320,13 @@ class Work:
             text=told(fit, brief=self.request.brief),
             items=items,
             added=len(added),
-            dropped=self.verifier().dropped,
+            dropped=self.dropped,
         )
+
+    @property
+    def dropped(self) -> Mapping[str, int]:
+        """How many items could not be believed so far, by reason."""
+        return dict(self._verifier.dropped) if self._verifier else {}
 
     def _stands_anyway(self) -> str:
         """What a model need not say again: what the user laid down and asked for, and items."""

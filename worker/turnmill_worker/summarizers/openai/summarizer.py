@@ -108,7 +108,7 @@ def written(work: Work, answered: Answer | None = None) -> Summary:
     try:
         made = work.write(answered)
     except (SummarizerUnavailable, SummarizerMisconfigured, UnusableSummary) as error:
-        error.spent = work.asker.spent
+        error.spent, error.items = work.asker.spent, work.dropped
         raise
     spent = work.asker.spent
     return Summary(

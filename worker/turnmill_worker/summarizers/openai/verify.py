@@ -47,9 +47,14 @@ _SAME: Final = 0.8
 """What another line says to so large a part need not be said again."""
 
 _LONGEST: Final = 60
-_COPIED: Final = 24
 _OF_PROMPT: Final = 7
-"""Words: of an item at most, in a row as in a message, and in a row as in the prompt."""
+"""Words: of an item at most, and in a row as in the prompt."""
+
+_COPIED, _LEAST_COPIED, _COPY = 3, 8, 0.9
+"""Words in a row as in a message; words of a copy at least, and which part of them is so."""
+
+_LEAST_WORDS: Final = 3
+"""Words that say something: an item with fewer, and no value, says nothing."""
 
 _LEAST_QUOTE: Final = 8
 _IN_A_ROW: Final = (1, 2, 3)
@@ -111,6 +116,16 @@ class Messages:
         self.everything = "\n".join(self._plain.values())
         self.seqs = frozenset(seq for seq in self._texts if seq)
         self._all: frozenset[int] | None = None
+
+    def has_copy(self, text: str) -> bool:
+        """Whether nearly all of a text stands in one message as it is: the passages do that."""
+        words = plain(text).split()
+        rows = [" ".join(words[at : at + _COPIED]) for at in range(len(words) - _COPIED + 1)]
+        if len(words) < _LEAST_COPIED:
+            return False
+        return any(
+            sum(row in said for row in rows) >= _COPY * len(rows) for said in self._plain.values()
+        )
 
     def words(self, seqs: Iterable[int], *, spoken: bool = False) -> frozenset[int]:
         """What these messages say; only what people and the assistant say, if ``spoken``."""
@@ -266,7 +281,7 @@ class Verifier:
 
     def _form(self, item: Item) -> Reason | None:
         words = plain(item.text).split()
-        if not item.words or item.text.startswith("<<"):
+        if len(item.words) < (1 if values_of(item.text) else _LEAST_WORDS):
             return "empty"
         if self._nonce in item.text:
             return "marks"
@@ -296,9 +311,7 @@ class Verifier:
             return "unsupported"
         if _USER.search(item.text) and not self._of_user(item.seqs, own):
             return "not-the-users"
-        words = plain(item.text).split()
-        rows = (" ".join(words[at : at + _COPIED]) for at in range(len(words) - _COPIED + 1))
-        return "copied" if any(row in messages.everything for row in rows) else None
+        return "copied" if item.kind != "artifact" and messages.has_copy(item.text) else None
 
     def _of_user(self, seqs: Iterable[int], words: frozenset[int]) -> bool:
         """Whether the user said it there, or answered to it."""
