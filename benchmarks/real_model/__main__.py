@@ -1,12 +1,13 @@
 """Prints what a real model adds to contexts, beside the extractive ones of the same turns.
 
     python -m benchmarks.real_model --url http://127.0.0.1:8215/v1 --model qwen1.5b --out FOLDER
-        [--sessions FOLDER] [--most 12] [--compactions 2] [--minutes 30]
+        [--sessions FOLDER] [--most 12] [--compactions 2] [--minutes 30] [--again answers.jsonl]
 
 FOLDER of --sessions holds conversations, one a line, in JSONL files or `.gz` of them; without it,
 agent work is made from a seed. Each session is pushed turn by turn through the pipeline's stages in
 memory; each compaction is written by the model and, for the same turns, without one. --out gets
-each context, each request and answer (`calls.jsonl`), and the answers alone (`answers.jsonl`).
+each context, each request and answer (`calls.jsonl`), and the answers alone (`answers.jsonl`):
+--again asks nobody and takes those.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
 from benchmarks.boards.common import write_context
 from benchmarks.model_talks import load_average
-from benchmarks.real_model.play import Row, played
+from benchmarks.real_model.play import Recorded, Row, played, recorded_answers
 from benchmarks.real_model.sessions import Session, all_made, recorded
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render_head
@@ -99,6 +100,27 @@ def model_of(options: Any) -> OpenAiSummarizer:
     return Connected(load_settings(), None).summarizer(options.model, policy)
 
 
+def chosen(options: Any) -> Iterator[tuple[Session, OpenAiSummarizer]]:
+    """The sessions that are wanted, each with whom to ask."""
+    counter = CountedOnce(counter_for("o200k_base"))
+    sessions = (
+        recorded(options.sessions, options.most, options.max_tokens, counter)
+        if options.sessions
+        else all_made(options.most, options.max_tokens)
+    )
+    model = model_of(options)
+    again = recorded_answers(options.again) if options.again else {}
+    names = options.only or again or [session.name for session in sessions]
+    for session in sessions:
+        if again and session.name in again:
+            max_tokens, answers = again[session.name]
+            endpoint = Recorded(answers, options.model)
+            asked = OpenAiSummarizer(endpoint, model.setup.options)
+            yield replace(session, max_tokens=max_tokens), asked
+        elif session.name in names:
+            yield session, model
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.real_model")
@@ -107,21 +129,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sessions", type=Path, help="a folder; else sessions are made")
     parser.add_argument("--most", type=int, default=12, help="sessions")
+    parser.add_argument("--only", nargs="+", help="those of them with such names")
+    parser.add_argument("--max-tokens", type=int, nargs="+", default=(3_000, 3_500, 4_096))
     parser.add_argument("--compactions", type=int, default=2, help="of a session, at most")
     parser.add_argument("--minutes", type=float, default=30, help="begin no session after them")
+    parser.add_argument("--again", type=Path, help="answers of an earlier run")
     parser.add_argument("--timeout-s", type=float, default=600, help="of a call")
     options = parser.parse_args()
-    counter = CountedOnce(counter_for("o200k_base"))
-    sessions = (
-        recorded(options.sessions, options.most, counter)
-        if options.sessions
-        else all_made(options.most)
-    )
-    model = model_of(options)
     options.out.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     ends = time.monotonic() + 60 * options.minutes
-    for session in sessions:
+    for session, model in chosen(options):
         if time.monotonic() < ends:
             for at, row in enumerate(played(session, model, options.compactions), 1):
                 write_row(session, at, row, options.out)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from benchmarks.real_model.sessions import Session
@@ -13,6 +15,7 @@ from turnmill.contract.estimate import Counter
 from turnmill.contract.policy import OFFLINE, Policy
 from turnmill_cli.evaluate.measuring import InMemorySession, MeteredSummarizer
 from turnmill_worker.compaction.plan import Plan
+from turnmill_worker.errors import SummarizerUnavailable
 from turnmill_worker.pipeline.summarize import Draft, Writer
 from turnmill_worker.ports.protocols import Summarizer
 from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
@@ -54,6 +57,39 @@ class Listening:
     def run(self, call: Any, options: ModelOptions) -> Any:
         """See ``ModelEndpoint.run``."""
         return self._endpoint.run(call, options)
+
+
+class Recorded:
+    """The ``Endpoint`` port over a model's answers to one session, in their order; then it is down.
+
+    Whatever is asked, so that they can be looked at again with other checks.
+    """
+
+    def __init__(self, answers: Iterable[tuple[str, str]], model: str) -> None:
+        """Each answer is a text and why it ended."""
+        self._answers = iter(answers)
+        self._model = model
+
+    def ask(self, prompt: Prompt, options: ModelOptions) -> Answer:  # noqa: ARG002
+        """The next answer."""
+        text, finish = next(self._answers, ("", ""))
+        if not finish:
+            raise SummarizerUnavailable("no more answers were recorded")
+        return Answer(text=text, finish=finish, refused=False, model=self._model, has_usage=False)
+
+    def run(self, call: Any, options: ModelOptions) -> Any:
+        """Nothing else can be asked."""
+        raise NotImplementedError
+
+
+def recorded_answers(file: Path) -> dict[str, tuple[int, list[tuple[str, str]]]]:
+    """Of each session: its window, and the answers in a board's ``answers.jsonl``."""
+    found: dict[str, tuple[int, list[tuple[str, str]]]] = {}
+    for line in file.read_text().splitlines():
+        told = json.loads(line)
+        _, answers = found.setdefault(told["session"], (told["max_tokens"], []))
+        answers.append((told["text"], told["finish"]))
+    return found
 
 
 @dataclass(slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 // node serve.mjs MODEL.gguf PORT [CONTEXT=16384] [THREADS=1]
 import http from "node:http";
 import {getLlama, LlamaChatSession} from "node-llama-cpp";
+import {getGbnfGrammarForGbnfJsonSchema as gbnf} from "./node_modules/node-llama-cpp/dist/utils/gbnfJson/getGbnfGrammarForGbnfJsonSchema.js";
 
 const [, , path, port, ctx = "16384", threads = "1"] = process.argv;
 const llama = await getLlama({gpu: false, build: "never", progressLogs: false, maxThreads: +threads});
@@ -18,7 +19,8 @@ const text = m => [content(m), ...called(m)].filter(Boolean).join("\n");
 const isSystem = m => m.role === "system" || m.role === "developer";
 
 async function grammarOf(format) {
-  if (format?.type === "json_schema") return llama.createGrammarForJsonSchema(format.json_schema.schema);
+  if (format?.type === "json_schema") // on one line, as large providers write it: the package's own takes a third more tokens
+    return llama.createGrammar({grammar: gbnf(format.json_schema.schema, {allowNewLines: false}), stopGenerationTriggers: ["\n"]});
   return format?.type === "json_object" ? llama.getGrammarFor("json") : undefined;
 }
 
@@ -32,7 +34,7 @@ async function answer(q, signal, onTextChunk) {
   const session = new LlamaChatSession({contextSequence: sequence, systemPrompt: system || undefined});
   session.setChatHistory([...session.getChatHistory(), ...rest.map(m =>
     m.role === "assistant" ? {type: "model", response: [text(m)]} : {type: "user", text: text(m)})]);
-  const before = sequence.tokenMeter.getState();
+  const before = sequence.tokenMeter.getState(), began = Date.now();
   const r = await session.promptWithMeta(text(last), {
     maxTokens: Math.min(q.max_completion_tokens ?? q.max_tokens ?? 4096, window - tokens - 16),
     temperature: q.temperature ?? 0.7, topP: q.top_p ?? 0.8, topK: 20, seed: q.seed ?? 1, grammar, signal, stopOnAbortSignal: true,
@@ -40,6 +42,7 @@ async function answer(q, signal, onTextChunk) {
     trimWhitespaceSuffix: false, onTextChunk});
   const used = sequence.tokenMeter.diff(before), whole = Math.max(tokens, used.usedInputTokens);
   session.dispose({disposeSequence: false});
+  console.log(used.usedInputTokens, "read,", used.usedOutputTokens, "written,", (Date.now() - began) / 1e3, "s,", r.stopReason);
   return {content: r.responseText, finish: ["maxTokens", "abort"].includes(r.stopReason) ? "length" : "stop",
     usage: {prompt_tokens: whole, completion_tokens: used.usedOutputTokens, total_tokens: whole + used.usedOutputTokens,
       prompt_tokens_details: {cached_tokens: whole - used.usedInputTokens}}};

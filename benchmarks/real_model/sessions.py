@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, cycle, zip_longest
 from pathlib import Path
@@ -11,9 +11,6 @@ from benchmarks.boards import other_shapes, regular_work
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.estimate import Counter
 from turnmill_cli.evaluate.measuring import load, text_of, usable
-
-LIMITS = (3_000, 3_500, 4_096)
-"""Windows of the sessions, in turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,31 +32,33 @@ def made(name: str, max_tokens: int) -> Session:
     return Session(name=name, max_tokens=max_tokens, system=work.system, messages=messages)
 
 
-def all_made(most: int) -> list[Session]:
-    """So many of them, each kind with its first seed, then its second, and so on."""
+def all_made(most: int, limits: Sequence[int]) -> list[Session]:
+    """So many, with these windows in turn: each kind with its first seed, then its second."""
     kinds = (*regular_work.KINDS, *other_shapes.KINDS)
     names = (f"{kind}-{1 + at // len(kinds)}" for at, kind in zip(range(most), cycle(kinds)))
-    return [made(name, limit) for name, limit in zip(names, cycle(LIMITS))]
+    return [made(name, limit) for name, limit in zip(names, cycle(limits))]
 
 
-def recorded(folder: Path, most: int, counter: Counter) -> list[Session]:
-    """So many of the folder's that are too long for their windows, from each file in turn."""
-    files = (_long(path, counter) for path in sorted(folder.glob("*.jsonl*")))
+def recorded(folder: Path, most: int, limits: Sequence[int], counter: Counter) -> list[Session]:
+    """So many of the folder's that are longer than any window, from each file in turn."""
+    files = (_long(path, max(limits), counter) for path in sorted(folder.glob("*.jsonl*")))
     turns = chain.from_iterable(zip_longest(*files))
     found = (each for each in turns if each is not None)
     return [
         Session(name=name, max_tokens=limit, system=system, messages=tuple(messages))
-        for (name, system, messages), limit, _ in zip(found, cycle(LIMITS), range(most))
+        for (name, system, messages), limit, _ in zip(found, cycle(limits), range(most))
     ]
 
 
-def _long(path: Path, counter: Counter) -> Iterator[tuple[str, str, list[JsonMessage]]]:
-    """Name, prompt and messages of sessions longer than any window, one of each group."""
+def _long(
+    path: Path, tokens: int, counter: Counter
+) -> Iterator[tuple[str, str, list[JsonMessage]]]:
+    """Name, prompt and messages of sessions of more tokens, one of each group."""
     groups: set[str] = set()
     for each in load(path).conversations:
         messages = usable(each["messages"])
         group = str(each.get("group", len(groups)))
-        if group not in groups and counter.count_messages(messages) > max(LIMITS):
+        if group not in groups and counter.count_messages(messages) > tokens:
             groups.add(group)
             first = each["messages"][0]
             system = text_of(first) if first["role"] == "system" else ""
