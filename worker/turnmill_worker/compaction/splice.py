@@ -101,6 +101,11 @@ def _most(plan: Plan) -> int:
     return snapshot.aim
 
 
+def room_left(plan: Plan, context: StoredContext) -> int:
+    """Tokens that a context which was built from this plan leaves of its goal."""
+    return max(_most(plan) - _total(plan, context.tokens) - _SLACK_TOKENS, 0)
+
+
 def _total(plan: Plan, head_tokens: int) -> int:
     usage = plan.snapshot.usage
     kept = sum(turn.tokens for turn in plan.snapshot.turns if turn.seq > plan.cut)

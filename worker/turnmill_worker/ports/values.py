@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from turnmill.contract.codec import decode_json
@@ -15,6 +15,7 @@ from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Policy
 from turnmill.contract.trajectory import TurnState
+from turnmill_worker.compaction.items import Item
 from turnmill_worker.compaction.snapshot import Tally
 from turnmill_worker.failover.branches import Tip
 
@@ -322,6 +323,9 @@ class Summary:
         model: the name of what wrote it.
         prompt_tokens, completion_tokens: billed.
         cost_usd: of those, or None when no price is known.
+        items: the statements that the text is made of, where it is: fewer of them make a text too.
+        added: how many of them are new.
+        dropped: how many statements could not be believed, by reason.
     """
 
     text: str
@@ -329,6 +333,9 @@ class Summary:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = 0.0
+    items: tuple[Item, ...] = ()
+    added: int = 0
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
