@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup hooks demo test soak coverage test-fast check lint types contracts generated format sync pages docs sizes pictures lock audit fuzz fuzz-compactions chaos chaos-bugs bench bench-peers bench-steps fit boards real-model clean
+.PHONY: help setup hooks demo test soak coverage test-fast check lint types contracts generated format sync client pages docs sizes pictures lock audit fuzz fuzz-compactions chaos chaos-bugs bench bench-peers bench-steps fit boards real-model clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -83,6 +83,7 @@ generated: setup
 	$(BIN)/python tools/settings_page.py --check
 	$(BIN)/python tools/models_table.py --check
 	$(BIN)/python tools/sync.py --check
+	$(BIN)/python tools/client_types.py --check
 
 sync: setup  ## Write producer/turnmill/_sync from _async
 	$(BIN)/python tools/sync.py
@@ -90,6 +91,10 @@ sync: setup  ## Write producer/turnmill/_sync from _async
 format: setup  ## Rewrite the code the way check wants it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+client: setup  ## Write the TypeScript client's types, and install what building and testing it takes
+	$(BIN)/python tools/client_types.py
+	cd clients/typescript && npm install --no-fund --no-audit
 
 pages: setup  ## Write docs/settings.md from the workers' settings, and the table of models
 	$(BIN)/python tools/settings_page.py

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import unquote
 
-from fastapi import Path, Query
+from fastapi import Body, Path, Query
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema
 
 from turnmill.contract.context import JsonMessage, Receipt
@@ -15,10 +15,12 @@ from turnmill.contract.policy import Policy
 from turnmill.push.too_large import OnTooLarge
 from turnmill.read.context import Context
 
-_NAME: Final = {"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9._:@/#+=~-]{0,199}$"}
+NAME: Final = {"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9._:@/#+=~-]{0,199}$"}
 
-Session = Annotated[str, Path(), AfterValidator(unquote), WithJsonSchema(_NAME)]
+Session = Annotated[str, Path(), AfterValidator(unquote), WithJsonSchema(NAME)]
 """A session's name in a path, where its ``/`` and ``#`` are encoded."""
+
+SessionName = Annotated[str, Body(), WithJsonSchema(NAME)]
 
 PolicyName = Annotated[
     str,
@@ -34,8 +36,10 @@ DialectName = Annotated[
 Beside = Annotated[
     int, Query(ge=0, le=10_000_000, description="Tokens of the request that turnmill is not told.")
 ]
-Within = Annotated[float, Field(ge=1, le=120, description="Longest wait for a worker, seconds.")]
-Place = Annotated[str | int | None, Field(description="A seq, a turn id, or a checkpoint's id.")]
+Within = Annotated[float, Body(ge=1, le=120, description="Longest wait for a worker, seconds.")]
+At = Annotated[str | int, Body(description="A turn's seq or id.")]
+Place = Annotated[str | int | None, Body(description="Or a checkpoint's id, or a version: v3.")]
+Text = Annotated[str, Body(embed=True)]
 
 
 class PushBody(Strict):
@@ -65,62 +69,6 @@ class OpenBody(Strict):
     ] = None
     system_prompt: str | None = None
     tools: Annotated[list[JsonMessage] | None, Field(description="Their schemas.")] = None
-
-
-class RuleBody(Strict):
-    """A rule, in the user's words."""
-
-    text: str
-
-
-class RecallBody(Strict):
-    """What to look for, in words likely to have been said."""
-
-    query: Annotated[str, Field(min_length=1, max_length=1_000)]
-    limit: Annotated[int, Field(ge=1, le=20)] = 5
-
-
-class RememberBody(Strict):
-    """A text for the namespace to remember."""
-
-    text: str
-    timeout_s: Within = 5.0
-
-
-class ForkBody(Strict):
-    """Where another session begins."""
-
-    new_session: Annotated[str, WithJsonSchema(_NAME)]
-    at: Place = None
-    timeout_s: Within = 10.0
-
-
-class RewindBody(Strict):
-    """The turn to go back to before: its seq, or its turn id."""
-
-    at: str | int
-    timeout_s: Within = 10.0
-
-
-class RollbackBody(Strict):
-    """What to restore; the newest checkpoint if nothing is named."""
-
-    to: Place = None
-    timeout_s: Within = 10.0
-
-
-class SummarizeBody(Strict):
-    """How to summarize now: by the policy, or to a template."""
-
-    template: str = ""
-    timeout_s: Within = 60.0
-
-
-class CheckpointBody(Strict):
-    """What is said about a checkpoint, and the name it can be restored by."""
-
-    message: str = ""
-    name: str = ""
 
 
 class Read(BaseModel):
@@ -163,40 +111,10 @@ def read_of(context: Context, dialect: str) -> dict[str, Any]:
     }
 
 
-class RuleIn(BaseModel):
+class RuleInForce(BaseModel):
     """A rule in force; `id` ends it."""
 
     id: str
     seq: Seq
     text: str
     revised: Seq | None
-
-
-class Text(BaseModel):
-    """A text for a model or a person."""
-
-    text: str
-
-
-class Made(BaseModel):
-    """The id of what was made, or null where the policy keeps none."""
-
-    id: str | None
-
-
-class Cleared(BaseModel):
-    """How many turns left."""
-
-    turns: int
-
-
-class Followers(BaseModel):
-    """How many sessions took the policy up."""
-
-    followers: int
-
-
-class Health(BaseModel):
-    """Whether it works."""
-
-    status: Literal["ok"] = "ok"

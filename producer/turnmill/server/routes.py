@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, Body, HTTPException, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from turnmill.contract.codec import encode_json
@@ -20,9 +20,23 @@ from turnmill.contract.results import (
     RollbackResult,
     SummarizationResult,
 )
-from turnmill.contract.trajectory import Trajectory
-from turnmill.server import bodies
-from turnmill.server.bodies import Beside, DialectName, PolicyName, Read, RuleId, Session, read_of
+from turnmill.server.bodies import (
+    At,
+    Beside,
+    DialectName,
+    OpenBody,
+    Place,
+    PolicyName,
+    PushBody,
+    Read,
+    RuleId,
+    RuleInForce,
+    Session,
+    SessionName,
+    Text,
+    Within,
+    read_of,
+)
 from turnmill.server.tenants import Client
 
 _PROBLEM: Final = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
@@ -54,7 +68,7 @@ async def sessions(client: Client) -> list[str]:
 
 
 @router.put(ONE, operation_id="open", status_code=204)
-async def open_session(client: Client, session: Session, body: bodies.OpenBody) -> None:
+async def open_session(client: Client, session: Session, body: OpenBody) -> None:
     """Open a session, or change its policy, system prompt or tools."""
     await client.open(session, body.policy, body.system_prompt, tools=body.tools)
 
@@ -72,7 +86,7 @@ async def forget(client: Client, session: Session) -> Forgotten:
 
 
 @router.post(f"{ONE}/turns", operation_id="push", response_model=Pushed)
-async def push(client: Client, session: Session, body: bodies.PushBody) -> Response:
+async def push(client: Client, session: Session, body: PushBody) -> Response:
     """Append a turn."""
     done = await client.push(session, body.turn, usage=body.usage, on_too_large=body.on_too_large)
     return _Json(done)
@@ -90,7 +104,7 @@ async def read(
 async def step(
     client: Client,
     session: Session,
-    body: bodies.PushBody,
+    body: PushBody,
     dialect: DialectName = "",
     beside: Beside = 0,
 ) -> Response:
@@ -102,47 +116,39 @@ async def step(
 
 
 @router.post(f"{ONE}/clear", operation_id="clear")
-async def clear(client: Client, session: Session) -> bodies.Cleared:
-    """Set the conversation aside, and keep the system prompt."""
-    return bodies.Cleared(turns=await client.clear(session))
+async def clear(client: Client, session: Session) -> dict[Literal["turns"], int]:
+    """Set the conversation aside, keep the system prompt, and tell how many turns left."""
+    return {"turns": await client.clear(session)}
 
 
 @router.post(f"{ONE}/summarize", operation_id="summarize")
 async def summarize(
-    client: Client, session: Session, body: bodies.SummarizeBody
+    client: Client, session: Session, template: Text = "", timeout_s: Within = 60
 ) -> SummarizationResult:
     """Summarize all but the newest turns now, whatever the limits say."""
-    return await client.summarize(session, template=body.template, timeout_s=body.timeout_s)
-
-
-@router.get(f"{ONE}/trajectory", operation_id="trajectory")
-async def trajectory(client: Client, session: Session) -> Trajectory:
-    """The whole session from its first turn on, whatever was compacted."""
-    return await client.trajectory(session)
+    return await client.summarize(session, template=template, timeout_s=timeout_s)
 
 
 @router.get(f"{ONE}/transcript", operation_id="transcript")
-async def transcript(client: Client, session: Session) -> bodies.Text:
-    """The whole session as markdown."""
-    return bodies.Text(text=await (await client.manager(session)).transcript())
+async def transcript(client: Client, session: Session) -> dict[Literal["text"], str]:
+    """The whole session as markdown, whatever was compacted."""
+    return {"text": await (await client.manager(session)).transcript()}
 
 
 # --- rules and memories ---------------------------------------------------------------------------
 
 
 @router.get(f"{ONE}/rules", operation_id="rules")
-async def rules(client: Client, session: Session) -> list[bodies.RuleIn]:
+async def rules(client: Client, session: Session) -> list[RuleInForce]:
     """The user's rules in force, oldest first."""
-    return [
-        bodies.RuleIn(id=rule.id, seq=rule.seq, text=rule.text, revised=rule.revised)
-        for rule in await client.rules(session)
-    ]
+    found = await client.rules(session)
+    return [RuleInForce(id=r.id, seq=r.seq, text=r.text, revised=r.revised) for r in found]
 
 
 @router.post(f"{ONE}/rules", operation_id="instruct")
-async def instruct(client: Client, session: Session, body: bodies.RuleBody) -> Pushed:
+async def instruct(client: Client, session: Session, text: Text) -> Pushed:
     """Append a user's turn whose whole text is a rule."""
-    return await (await client.manager(session)).instruct(body.text)
+    return await (await client.manager(session)).instruct(text)
 
 
 @router.delete(f"{ONE}/rules/{{rule}}", operation_id="revoke")
@@ -154,10 +160,15 @@ async def revoke(client: Client, session: Session, rule: RuleId) -> Pushed:
 
 
 @router.post(f"{ONE}/recall", operation_id="recall")
-async def recall(client: Client, session: Session, body: bodies.RecallBody) -> bodies.Text:
+async def recall(
+    client: Client,
+    session: Session,
+    query: Annotated[str, Body(min_length=1, max_length=1_000)],
+    limit: Annotated[int, Body(ge=1, le=20)] = 5,
+) -> dict[Literal["text"], str]:
     """What the session's earlier turns and other sessions say, for its own model."""
     tool = (await client.manager(session_id(session))).recall_tool
-    return bodies.Text(text=await tool.handle(body.model_dump()))
+    return {"text": await tool.handle({"query": query, "limit": limit})}
 
 
 @router.get("/memories", operation_id="ground")
@@ -172,30 +183,40 @@ async def ground(
 
 
 @router.post("/memories", operation_id="remember")
-async def remember(client: Client, body: bodies.RememberBody) -> bodies.Made:
+async def remember(client: Client, text: Text, timeout_s: Within = 5) -> dict[Literal["id"], str]:
     """Have the namespace remember a text."""
-    return bodies.Made(id=await client.remember(body.text, timeout_s=body.timeout_s))
+    return {"id": await client.remember(text, timeout_s=timeout_s)}
 
 
 # --- going back -----------------------------------------------------------------------------------
 
 
 @router.post(f"{ONE}/fork", operation_id="fork")
-async def fork(client: Client, session: Session, body: bodies.ForkBody) -> Forked:
+async def fork(
+    client: Client,
+    session: Session,
+    new_session: SessionName,
+    at: Place = None,
+    timeout_s: Within = 10,
+) -> Forked:
     """Begin another session as this one was after a turn."""
-    return await client.fork(session, body.new_session, at=body.at, timeout_s=body.timeout_s)
+    return await client.fork(session, new_session, at=at, timeout_s=timeout_s)
 
 
 @router.post(f"{ONE}/rewind", operation_id="rewind")
-async def rewind(client: Client, session: Session, body: bodies.RewindBody) -> RollbackResult:
+async def rewind(
+    client: Client, session: Session, at: At, timeout_s: Within = 10
+) -> RollbackResult:
     """Go back to before a turn, and push it anew as it should have been."""
-    return await client.rewind(session, at=body.at, timeout_s=body.timeout_s)
+    return await client.rewind(session, at=at, timeout_s=timeout_s)
 
 
 @router.post(f"{ONE}/rollback", operation_id="rollback")
-async def rollback(client: Client, session: Session, body: bodies.RollbackBody) -> RollbackResult:
-    """Restore a checkpoint or a version."""
-    return await client.rollback(session, body.to, timeout_s=body.timeout_s)
+async def rollback(
+    client: Client, session: Session, to: Place = None, timeout_s: Within = 10
+) -> RollbackResult:
+    """Restore a checkpoint or a version; the newest checkpoint if nothing is named."""
+    return await client.rollback(session, to, timeout_s=timeout_s)
 
 
 @router.get(f"{ONE}/checkpoints", operation_id="checkpoints")
@@ -205,9 +226,11 @@ async def checkpoints(client: Client, session: Session) -> list[Checkpoint]:
 
 
 @router.post(f"{ONE}/checkpoints", operation_id="checkpoint")
-async def checkpoint(client: Client, session: Session, body: bodies.CheckpointBody) -> bodies.Made:
-    """Remember the context as it is now."""
-    return bodies.Made(id=await client.checkpoint(session, body.message, name=body.name))
+async def checkpoint(
+    client: Client, session: Session, message: Text = "", name: Text = ""
+) -> dict[Literal["id"], str | None]:
+    """Remember the context as it is now; null where the policy keeps no checkpoints."""
+    return {"id": await client.checkpoint(session, message, name=name)}
 
 
 # --- the namespace --------------------------------------------------------------------------------
@@ -220,9 +243,11 @@ async def policies(client: Client) -> dict[str, Policy]:
 
 
 @router.put("/policies/{name}", operation_id="setPolicy")
-async def set_policy(client: Client, name: PolicyName, body: Policy) -> bodies.Followers:
+async def set_policy(
+    client: Client, name: PolicyName, body: Policy
+) -> dict[Literal["followers"], int]:
     """Set a policy; sessions that follow its name take it up at once."""
-    return bodies.Followers(followers=await client.set_policy(name, body))
+    return {"followers": await client.set_policy(name, body)}
 
 
 _STREAM: Final = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
@@ -248,13 +273,13 @@ health = APIRouter(responses={"5XX": PROBLEMS["5XX"]})
 
 
 @health.get("/healthz", operation_id="healthz")
-async def healthz() -> bodies.Health:
+async def healthz() -> dict[Literal["status"], str]:
     """Whether the server runs."""
-    return bodies.Health()
+    return {"status": "ok"}
 
 
 @health.get("/readyz", operation_id="readyz")
-async def readyz(request: Request) -> bodies.Health:
+async def readyz(request: Request) -> dict[Literal["status"], str]:
     """Whether the store answers."""
     await request.app.state.tenants.is_ready()
-    return bodies.Health()
+    return {"status": "ok"}
