@@ -26,7 +26,8 @@ from turnmill.contract.policy import Policy
 from turnmill.contract.trajectory import Trajectory, TrajectoryTurn
 from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.read.view import META_FIELDS
-from turnmill_worker.summarizers.openai.checks.section_parser import parse, rendered, unwrapped
+from turnmill_worker.compaction.items import items_of, told
+from turnmill_worker.summarizers.openai.answers import items_in
 from turnmill_worker.summarizers.redaction import redact
 from turnmill_worker.templates.template import outline, parse_template
 
@@ -61,11 +62,11 @@ def policies(data: bytes) -> None:
         assert Policy.from_json(policy.model_dump_json()) == policy
 
 
-def sections(data: bytes) -> None:
+def items(data: bytes) -> None:
     """A model's answer is taken apart, whatever it is."""
-    parsed = parse(unwrapped(data.decode("utf-8", "replace")))
-    again = parse(rendered(parsed))
-    assert (again.bodies, again.extra) == (parsed.bodies, 0)
+    found = [item._replace(quote="") for item in items_in(data.decode("utf-8", "replace"))]
+    cited = [item for item in found if item.seqs and item.text]
+    assert sorted(items_of(told(cited))) == sorted(cited)
 
 
 def templates(data: bytes) -> None:
@@ -132,7 +133,7 @@ def secrets(data: bytes) -> None:
 TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
     each.__name__: each
     for each in (
-        turns, contexts, policies, sections, templates, images, transcripts, replies, secrets,
+        turns, contexts, policies, items, templates, images, transcripts, replies, secrets,
     )
 }  # fmt: skip
 
@@ -154,7 +155,7 @@ SEEDS: Final[Mapping[str, tuple[bytes, ...]]] = {
         b'{"watermark":2,"pins":[{"seq":1,"messages":[{"role":"user","content":"x"}]}]}',
     ),
     "policies": (b'{"max_tokens":8192}', b'{"strategies":["window"],"soft_ratio":0.5}'),
-    "sections": (b"## Goals\n- a\n## Constraints and preferences\nNone\n## Next steps\n- b\n",),
+    "items": (b"## Done\n- a (#1)\n", b'{"items": [{"kind": "done", "text": "a", "seqs": [1]}]}'),
     "templates": (b'# T\n\n{{ conversation }}\n\n```json contract\n{"a": 1}\n```\n',),
     "images": (
         _PNG,

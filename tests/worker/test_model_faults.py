@@ -28,7 +28,10 @@ LIMITED = ("RateLimited",)
 NEEDS_A_SETTING = ("SummarizerMisconfigured",)
 REFUSED = ("EndpointRefused",)
 OPEN = ["CircuitOpen"]
-TEXT_REFUSED = ("UnusableSummary",)
+REFUSES = ("UnusableSummary: refused",)
+OUTWEIGHED = ("UnusableSummary: outweighed",)
+UNFINISHED = ("UnusableSummary: unfinished",)
+NONE_HOLDS = ("UnusableSummary: none-holds",)
 
 OUTCOMES: dict[Fault, tuple[str, tuple[str, ...] | None, int]] = {
     "ok": ("the model", None, 1),
@@ -38,9 +41,10 @@ OUTCOMES: dict[Fault, tuple[str, tuple[str, ...] | None, int]] = {
     "timeout": ("extractive", PASSES, 1),
     "reset": ("extractive", PASSES, 1),
     "malformed": ("extractive", PASSES, 1),
-    "refusal": ("extractive", TEXT_REFUSED, 2),
-    "echo": ("extractive", TEXT_REFUSED, 2),
-    "injected": ("extractive", TEXT_REFUSED, 2),
+    "refusal": ("extractive", REFUSES, 2),
+    "echo": ("extractive", UNFINISHED, 2),
+    "wrong-language": ("extractive", NONE_HOLDS, 2),
+    "injected": ("the model", None, 1),
 }
 """By fault: who wrote what was committed, the ``failed`` of the first outcome, calls it took.
 
@@ -163,9 +167,8 @@ def test_nothing_bad_is_committed_and_the_model_is_back_when_its_endpoint_is(
 
     during = agent.records()
     assert during[0].failed == (failed or ())
-    assert {record.model for record in during} == {
-        agent.model if writer == "the model" else "extractive"
-    }
+    wrote = {record.model for record in during}
+    assert agent.model in wrote if writer == "the model" else wrote == {"extractive"}
     asked = [each for each in endpoint.requests if each.body["model"] == agent.model]
     assert calls <= len(asked) <= calls * len(during)
     assert {each.fault for each in asked} == {fault}
@@ -177,14 +180,14 @@ def test_nothing_bad_is_committed_and_the_model_is_back_when_its_endpoint_is(
     agent.settle()
 
     after = agent.records()[len(during) :]
-    assert after[0].model == agent.model
+    assert any(each.model == agent.model or each.failed == OUTWEIGHED for each in after)
     assert_contexts_are_valid(agent.contexts)
     assert_nothing_bad_is_in(agent.contexts, bad_texts(endpoint, agent.model))
     told = [one.get("failed") for one in _commits(events, fault, len(during) + len(after))]
     wanted = list(failed) if failed else None
     assert told[0] == wanted
     assert all(each in (wanted, OPEN) for each in told[: len(during)])
-    assert told[len(during)] is None
+    assert told[len(during)] in (None, list(OUTWEIGHED))
 
 
 def _commits(events: Events, session: str, at_least: int) -> list[dict[str, object]]:

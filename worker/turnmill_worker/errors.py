@@ -31,6 +31,7 @@ for they hold requests and answers.
 from __future__ import annotations
 
 import traceback
+from collections.abc import Mapping
 
 from turnmill.contract.errors import InvalidInput, Transient, TurnmillError
 from turnmill_worker.spending import Spent
@@ -41,9 +42,13 @@ class SummaryRejected(TurnmillError):
 
     Attributes:
         spent: on it, and on what was tried before it.
+        failed: why nobody wrote a better one; see ``Compaction.failed``.
+        items: how many statements of models could not be believed, by reason.
     """
 
     spent = Spent()
+    failed: tuple[str, ...] = ()
+    items: Mapping[str, int] = {}
 
 
 class InvalidSettings(TurnmillError):
@@ -63,9 +68,11 @@ class SummarizerFailed(TurnmillError):
 
     Attributes:
         spent: by calls before this one.
+        items: as of ``SummaryRejected``.
     """
 
     spent = Spent()
+    items: Mapping[str, int] = {}
 
 
 class SummarizerUnavailable(Transient):
@@ -75,7 +82,10 @@ class SummarizerUnavailable(Transient):
         retry_after_s: when it is worth asking again, or None when nobody knows.
         is_slow: it took the request, and did not answer in time.
         spent: by calls before this one, and about what this one had taken when it broke off.
+        items: as of ``SummaryRejected``.
     """
+
+    items: Mapping[str, int] = {}
 
     def __init__(
         self, message: str = "", *, retry_after_s: float | None = None, is_slow: bool = False
@@ -135,12 +145,20 @@ class UnusableSummary(SummaryRejected):
 
     Attributes:
         kinds: what was wrong with the first and with the second.
+        items: how many statements could not be believed, by reason.
         spent: by all calls.
     """
 
-    def __init__(self, message: str = "", *, kinds: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        kinds: tuple[str, ...] = (),
+        items: Mapping[str, int] | None = None,
+    ) -> None:
         super().__init__(message)
         self.kinds = kinds
+        self.items = dict(items or {})
         self.spent = Spent()
 
 

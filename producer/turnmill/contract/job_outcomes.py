@@ -37,6 +37,7 @@ class Outcome(Value):
         rejected: strategies whose result was refused on the way, cheapest first.
         failed: why summarizers wrote nothing, so that another stood in or the session waits;
             the words of ``Compaction.failed``.
+        items: what became of a model's statements; see ``Compaction.items``.
         retry_s: seconds until a deferred session is tried again.
     """
 
@@ -72,6 +73,7 @@ class Outcome(Value):
     quality: float | None = None
     rejected: tuple[str, ...] | None = None
     failed: tuple[str, ...] | None = None
+    items: dict[str, int] | None = None
     retry_s: float | None = None
 
 
@@ -90,7 +92,8 @@ class Compaction(Value):
         cost_usd: of those, at list price; None when no price is known.
         failed: why each summarizer tried before ``model`` did not write it: the kind of its error;
             ``below-quality`` - its text kept much less; ``stale`` - the session had changed each
-            time a text was ready.
+            time a text was ready. Behind ``UnusableSummary:``, what was wrong with each answer.
+        items: how many of a model's statements were ``kept``, and how many not, by reason.
         rules_added, rules_ended: how many of the user's rules came into the context and left it.
     """
 
@@ -111,6 +114,7 @@ class Compaction(Value):
     completion_tokens: int = 0
     cost_usd: float | None = None
     failed: tuple[str, ...] = ()
+    items: dict[str, int] = Field(default_factory=dict)
     rules_added: int = 0
     rules_ended: int = 0
 

@@ -85,6 +85,10 @@ class Scorer:
             score = min(score, _CAP * self.threshold * parts["current"])
         return Quality(score=score, parts=parts)
 
+    def alone(self, texts: Sequence[str]) -> float:
+        """How much of what the covered turns say can be read in these texts alone."""
+        return _eased(kept(self.digest.units, lines_of(texts), self.digest.worths).everything)
+
     def _is_valid(self, head: Sequence[JsonMessage]) -> bool:
         """Whether no call or result has lost its other half by this compaction.
 

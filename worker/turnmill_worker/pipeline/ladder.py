@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter as Tally
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from turnmill.contract import jobs
 from turnmill.contract.errors import Transient
 from turnmill.contract.estimate import Counter, Counters
-from turnmill.contract.job_outcomes import Outcome
-from turnmill.contract.policy import Policy
+from turnmill.contract.job_outcomes import Compaction, Outcome
+from turnmill.contract.policy import OFFLINE, Policy
 from turnmill.contract.results import Waits
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
@@ -77,6 +78,8 @@ class Ladder:
         self._writer = writer
         self._poor: list[Draft] = []
         self._rejected: list[str] = []
+        self._failed: tuple[str, ...] = ()
+        self._items = Tally[str]()
         self._known = self._wasted = snapshot.tried.spent
 
     def use(self, writer: DraftWriter, planned: Snapshot | None = None) -> None:
@@ -107,6 +110,8 @@ class Ladder:
                 found = self._writer.best(plan, self._counter, patient=self._may_wait())
             except SummaryRejected as error:
                 self._wasted += error.spent
+                self._failed += error.failed
+                self._items.update(error.items)
                 self._rejected.append(plan.strategy)
                 continue
             except SummaryDeferred as error:
@@ -135,9 +140,10 @@ class Ladder:
 
     def commit(self, draft: Draft) -> Outcome:
         """Write the draft's context, if nobody else committed meanwhile."""
-        others = sum((each.spent for each in self._poor if each is not draft), self._wasted)
+        poor = [each for each in self._poor if each is not draft]
+        others = sum((each.spent for each in poor), self._wasted)
         draft = replace(draft, wasted=draft.wasted + others)
-        record = draft.record
+        record = self._with_failures(draft.record, poor)
         committed = self._ports.sessions.commit(
             self.ref,
             draft.plan.snapshot,
@@ -166,7 +172,18 @@ class Ladder:
             quality=record.quality,
             rejected=tuple(r for r in self._rejected if r != record.strategy) or None,
             failed=record.failed or None,
+            items=record.items or None,
         )
+
+    def _with_failures(self, record: Compaction, poor: Sequence[Draft]) -> Compaction:
+        """The record with why models did not write it on the rungs above, too."""
+        failed, items = self._failed, Tally(record.items) + self._items
+        for each in poor:
+            if each.failed or each.record.model not in ("", OFFLINE):
+                failed += (*each.failed, "below-quality")
+            items.update({why: many for why, many in each.items.items() if why != "kept"})
+        failed += record.failed
+        return record.model_copy(update={"failed": failed, "items": dict(items)})
 
     def give_up(self, outcome: str, **more: object) -> Outcome:
         """Leave the session as it is, until something changes."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from collections import Counter as Tally
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import zip_longest
 from typing import Final, Protocol
 
 import structlog
@@ -21,22 +22,25 @@ from turnmill.contract.policy import OFFLINE
 from turnmill.contract.render import render_head
 from turnmill.contract.shorten import shorten
 from turnmill_worker.compaction.heard import heard_in
+from turnmill_worker.compaction.items import Item, by_worth, carried, fitting, told
 from turnmill_worker.compaction.plan import Plan, SummaryRequest
 from turnmill_worker.compaction.quality import Quality, Scorer
-from turnmill_worker.compaction.splice import splice
-from turnmill_worker.compaction.with_digest import known_after, with_digest
+from turnmill_worker.compaction.splice import room_left, splice
+from turnmill_worker.compaction.with_digest import digest_of, known_after, with_digest
 from turnmill_worker.errors import (
     CircuitOpen,
     SummarizerFailed,
     SummarizerUnavailable,
     SummaryDeferred,
     SummaryRejected,
+    UnusableSummary,
 )
 from turnmill_worker.ports.protocols import Summarizer, Summarizers
 from turnmill_worker.ports.values import Summary
 from turnmill_worker.ports.work_while_waiting import done_while_waiting
 from turnmill_worker.reading.plain_text import readable
 from turnmill_worker.reading.requests import is_whole
+from turnmill_worker.reading.score import stale
 from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.templates.fill import detail_of, fill
 from turnmill_worker.templates.loader import TemplateLoader
@@ -62,6 +66,8 @@ class Draft:
         rival: the best score any summarizer reached for the same plan, or 0.
         wasted: spent on tries that led to nothing; the record includes it.
         failed: why summarizers tried before did not write it; see ``Compaction.failed``.
+        statements: those that stand in it, with the request that each belongs to.
+        items: what became of a model's statements; see ``Compaction.items``.
     """
 
     plan: Plan
@@ -72,6 +78,8 @@ class Draft:
     rival: float = 0.0
     wasted: Spent = NOTHING
     failed: tuple[str, ...] = ()
+    statements: tuple[tuple[int, Item], ...] = ()
+    items: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def spent(self) -> Spent:
@@ -118,6 +126,7 @@ class Draft:
             completion_tokens=self.spent.completion_tokens,
             cost_usd=self.spent.cost_usd,
             failed=self.failed,
+            items=dict(self.items),
             rules_added=len(rules - known),
             rules_ended=len(known - rules),
         )
@@ -141,7 +150,7 @@ def scorer_of(plan: Plan, counter: Counter) -> Scorer | None:
         return None
     before = plan.snapshot.before
     kept = [turn for turn in plan.snapshot.turns if turn.seq > plan.cut]
-    tracker = CallTracker()
+    tracker = CallTracker.after(before.stored)
     heard = heard_in(before, counter)
     turns, wanted = before.counted_seq, before.policy.recent_turns_to_keep
     return Scorer(
@@ -206,30 +215,43 @@ class Writer:
         plan = with_digest(plan, counter)
         # One scorer for all summarizers: they are measured by the same turns.
         scorer = scorer_of(plan, counter)
+        *models, offline = self._summarizers(plan.snapshot.policy)
+        twin = _Once(
+            lambda: _carrying(self._draft(plan, counter, offline, scorer), counter, scorer)
+        )
         tries: list[Draft | Failure] = []
-        summarizers = self._summarizers(plan.snapshot.policy)
-        for at, summarizer in enumerate(summarizers, 1):
-            # The last one asks no model, and waits for nothing.
-            is_last = at == len(summarizers)
-            if patient and is_last:
-                _defer(tries)
-            work = partial(_prepare, plan, scorer, counter)
-            ahead = nullcontext() if is_last else done_while_waiting(work)
+        work = partial(_prepare, plan, scorer, counter, twin)
+        for summarizer in models:
             try:
-                with ahead:
-                    draft = self._draft(plan, counter, summarizer)
+                with done_while_waiting(work):
+                    draft = self._draft(plan, counter, summarizer, scorer, twin)
             except (SummaryRejected, SummarizerFailed, Transient) as error:
                 tries.append(error)
                 continue
-            if scorer is not None:
-                draft = replace(draft, quality=scorer.score(render_head(draft.context)))
             tries.append(draft)
             if draft.is_good_enough or not plan.requests:
-                break
+                return _chosen(tries)
+        if patient and models:
+            _defer(tries)
+        try:
+            tries.append(twin())
+        except (SummaryRejected, SummarizerFailed, Transient) as error:
+            tries.append(error)
         return _chosen(tries)
 
-    def _draft(self, plan: Plan, counter: Counter, summarizer: Summarizer) -> Draft:
-        """The context this plan leads to, with texts by this summarizer; not scored yet."""
+    def _draft(
+        self,
+        plan: Plan,
+        counter: Counter,
+        summarizer: Summarizer,
+        scorer: Scorer | None,
+        twin: Callable[[], Draft] | None = None,
+    ) -> Draft:
+        """The context this plan leads to, with texts by this summarizer, scored.
+
+        ``twin`` is the same by the offline summarizer. A context with a model's statements scores
+        no less: those that say less than what they would stand in place of are left out.
+        """
         template = self._template(plan)
         requests, before = plan.requests, plan.snapshot.before
         if template is not None:
@@ -237,19 +259,17 @@ class Writer:
         summaries: tuple[Summary, ...] = ()
         try:
             for request in requests:
-                summaries += (_quoting(summarizer.summarize(request, counter), request),)
-            context = splice(plan, _texts(plan, requests, summaries, counter), counter)
+                summaries += (summarizer.summarize(request, counter),)
+            made = _Made(plan, counter, scorer, requests, summaries)
+            draft = made.with_items(_made_by(twin)) if made.items else made.draft()
         except (SummaryRejected, SummarizerFailed, SummarizerUnavailable) as error:
             error.spent = sum(map(cost_of, summaries), error.spent)
             raise
         goal = plan.snapshot.aim
-        detail = detail_of(template, requests, summaries, before, goal) if template else b""
-        return Draft(
-            plan=plan,
-            context=context,
-            summaries=summaries,
-            detail=detail,
-            failed=self._failed if requests else (),
+        detail = detail_of(template, requests, draft.summaries, before, goal) if template else b""
+        quality = made.with_text_alone(draft)
+        return replace(
+            draft, quality=quality, detail=detail, failed=self._failed if requests else ()
         )
 
     def check(self, template: str) -> None:
@@ -271,11 +291,203 @@ class Writer:
             raise SummaryRejected(str(error)) from error
 
 
-def _prepare(plan: Plan, scorer: Scorer | None, counter: Counter) -> None:
+def _made_by(twin: Callable[[], Draft] | None) -> Draft | None:
+    """The twin; None where nobody writes one that can be committed."""
+    try:
+        return twin() if twin else None
+    except SummaryRejected:
+        return None
+
+
+class _Once:
+    """Drafts once, when it is asked first, and gives everybody the same."""
+
+    def __init__(self, draft: Callable[[], Draft]) -> None:
+        self._draft = draft
+        self._made: Draft | None = None
+
+    def __call__(self) -> Draft:
+        """The draft; errors as of ``Writer.best``."""
+        self._made = self._made or self._draft()
+        return self._made
+
+
+def _carrying(draft: Draft, counter: Counter, scorer: Scorer | None) -> Draft:
+    """The offline draft with the statements that models made before, as far as they have room."""
+    requests = draft.plan.requests
+    stood = [() if request.brief else tuple(carried(request)) for request in requests]
+    if not any(stood):
+        return draft
+    summaries = [
+        replace(summary, items=items) for summary, items in zip(draft.summaries, stood, strict=True)
+    ]
+    try:
+        made = _Made(draft.plan, counter, scorer, requests, summaries)
+        found = made.with_items(None, least=draft.score)
+    except SummaryRejected:
+        return draft
+    return replace(found, failed=draft.failed)
+
+
+_SHARE: Final = 0.5
+"""Statements take this part of a text at most."""
+
+_ENOUGH_TRIES, _SINGLE_TRIES = 4, 3
+"""How many statements have room is tried so often: each try takes some milliseconds."""
+
+
+class _Made:
+    """What a summarizer wrote for a plan, and the drafts it can become.
+
+    Attributes:
+        items: its statements, with the request that each belongs to; those worth most first.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        counter: Counter,
+        scorer: Scorer | None,
+        requests: Sequence[SummaryRequest],
+        summaries: Sequence[Summary],
+    ) -> None:
+        self._plan, self._counter, self._scorer = plan, counter, scorer
+        self._wide = plan
+        self._summaries = summaries
+        self._requests = [
+            replace(request, digest=digest_of(request, counter)) if summary.items else request
+            for request, summary in zip(requests, summaries, strict=True)
+        ]
+        self.items = [
+            (at, item)
+            for at, summary in enumerate(summaries)
+            for item in self._current(summary.items)
+        ]
+
+    def with_items(self, twin: Draft | None, least: float | None = None) -> Draft:
+        """The draft with as many statements as leave no less than the twin has.
+
+        Those that stand in the twin stay; the others have the room that it leaves of the goal, too.
+
+        Raises:
+            UnusableSummary: every one would leave less.
+        """
+        stood = {item for _, item in twin.statements} if twin else set()
+        base = [own for own in self.items if own[1] in stood]
+        ranked = self._ranked([own for own in self.items if own[1] not in stood], base)
+        if twin and self._plan.request and least is None:
+            wider = self._plan.request.budget_tokens + room_left(self._plan, twin.context)
+            self._wide = replace(
+                self._plan, request=replace(self._plan.request, budget_tokens=wider)
+            )
+        floor = least or (twin.score if twin else 0.0)
+        best: Draft | None = None
+        few, at, many, tries = 0, len(ranked), len(ranked), 0
+        while few < many and (best is None or tries < _ENOUGH_TRIES):
+            draft = self._tried([*base, *ranked[:at]], floor)
+            tries += 1
+            best, few, many = (draft, at, many) if draft else (best, few, at - 1)
+            at = (few + many + 1) // 2
+        for one in ranked[1:_SINGLE_TRIES]:
+            best = best or self._tried([*base, one], floor)
+        if best is not None:
+            return best
+        raise UnusableSummary("outweighed", kinds=("outweighed",), items=self._told([]))
+
+    def _tried(self, items: Sequence[tuple[int, Item]], floor: float) -> Draft | None:
+        """The draft with these statements, if it can be committed and scores no less."""
+        try:
+            draft = self.draft(items)
+        except SummaryRejected:
+            return None
+        return draft if draft.score >= floor else None
+
+    def _ranked(
+        self, items: Sequence[tuple[int, Item]], base: Sequence[tuple[int, Item]]
+    ) -> list[tuple[int, Item]]:
+        """The statements, those first that say most with each token beside those that stand."""
+        ranked = []
+        for at, request in enumerate(self._requests):
+            own = [item for place, item in items if place == at]
+            if own and request.digest is not None:
+                stood = [item for place, item in base if place == at]
+                best = by_worth(own, request.digest.worths, self._counter.count, beside=stood)
+                room = int(request.whole_tokens * _SHARE)
+                fit = fitting(best, room, self._counter.count)
+                ranked.append([(at, item) for item in fit])
+        return [item for row in zip_longest(*ranked) for item in row if item]
+
+    def draft(self, items: Sequence[tuple[int, Item]] = ()) -> Draft:
+        """The draft with these statements, or with the texts as they were written; scored."""
+        written = [
+            self._text(at, [own for place, own in items if place == at])
+            for at in range(len(self._summaries))
+        ]
+        summaries = tuple(
+            replace(summary, text=text)
+            for summary, text in zip(self._summaries, written, strict=True)
+        )
+        texts = _texts(self._plan, self._requests, summaries, self._counter)
+        context = splice(self._wide, texts, self._counter)
+        quality = self._scorer.score(render_head(context)) if self._scorer else None
+        return Draft(
+            plan=self._plan,
+            context=context,
+            summaries=summaries,
+            quality=quality,
+            statements=tuple(items),
+            items=self._told([own for _, own in items]),
+        )
+
+    def with_text_alone(self, draft: Draft) -> Quality | None:
+        """A draft's score, and beside it that of what a model wrote, without passages."""
+        models = [each for each in draft.summaries if each.model != OFFLINE]
+        if draft.quality is None or self._scorer is None or not models:
+            return draft.quality
+        own = [each.text for each in models if not each.items]
+        own += [told(item for _, item in draft.statements)]
+        return replace(draft.quality, parts=draft.quality.parts | {"text": self._scorer.alone(own)})
+
+    def _text(self, at: int, items: Sequence[Item]) -> str:
+        request, summary = self._requests[at], self._summaries[at]
+        if not summary.items or request.digest is None:
+            return _quoting(summary, request)
+        if not items:
+            return quoted_lines(request.digest.text(request.whole_tokens))
+        own = unlabelled(told(items, brief=request.brief))
+        room = request.whole_tokens - self._counter.count(own) - 1
+        if at == 0 and self._wide.request and self._plan.request:
+            room += self._wide.request.budget_tokens - self._plan.request.budget_tokens
+        beside = request.digest.rest_of(request.whole_tokens, own, room)
+        return "\n".join(filter(None, (own, quoted_lines(beside))))
+
+    def _current(self, items: Sequence[Item]) -> list[Item]:
+        """The statements without those that a user's later words have changed."""
+        changed = self._scorer.changed if self._scorer else {}
+        return [item for item in items if not stale(item.text, changed)]
+
+    def _told(self, kept: Sequence[Item]) -> dict[str, int]:
+        """How many statements are kept, and how many are dropped for which reason."""
+        new: list[Item] = []
+        dropped = Tally[str]()
+        for summary in self._summaries:
+            new += summary.items[len(summary.items) - summary.added :]
+            dropped.update(summary.dropped)
+        if not new and not dropped:
+            return {}
+        current = sum(own in kept for own in new)
+        dropped["outweighed"] += len(new) - current
+        return {"kept": current, **{why: many for why, many in dropped.most_common() if many}}
+
+
+def _prepare(
+    plan: Plan, scorer: Scorer | None, counter: Counter, twin: Callable[[], Draft]
+) -> None:
     """Do what does not need the model's answer: choose what is kept, read what may be lost."""
     known_after(plan, counter)
     if scorer is not None:
         _ = scorer.digest.units
+    twin()
 
 
 def _defer(tries: Sequence[Draft | Failure]) -> None:
@@ -298,20 +510,39 @@ def _chosen(tries: Sequence[Draft | Failure]) -> Draft:
     best = max((t.score for t in tries if isinstance(t, Draft)), default=0.0)
     for at, one in enumerate(tries):
         if isinstance(one, Draft) and one.score >= NEAR * best:
-            wasted = _spent([*tries[:at], *tries[at + 1 :]])
+            others = [*tries[:at], *tries[at + 1 :]]
             failed = (*one.failed, *_why(tries[:at]))
-            return replace(one, rival=best, wasted=wasted, failed=failed)
+            items = _items_of(others, one.items)
+            return replace(one, rival=best, wasted=_spent(others), failed=failed, items=items)
     errors = [t for t in tries if not isinstance(t, Draft)]
     last = errors[-1]
     if isinstance(last, SummaryRejected):
         # The last summarizer is asked only when waiting is over: try the next rung.
-        last.spent = _spent(errors)
+        last.spent, last.failed, last.items = _spent(errors), _why(errors[:-1]), _items_of(errors)
         raise last
     raise next((e for e in errors if isinstance(e, Transient)), last)
 
 
 def _why(tries: Sequence[Draft | Failure]) -> tuple[str, ...]:
-    return tuple("below-quality" if isinstance(t, Draft) else type(t).__name__ for t in tries)
+    return tuple("below-quality" if isinstance(t, Draft) else _named(t) for t in tries)
+
+
+def _named(error: Failure) -> str:
+    """The kind of an error, and what was wrong with a model's answers."""
+    name = type(error).__name__
+    kinds = dict.fromkeys(error.kinds) if isinstance(error, UnusableSummary) else ()
+    return f"{name}: {', '.join(kinds)}" if kinds else name
+
+
+def _items_of(
+    tries: Sequence[Draft | Failure], chosen: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """What became of all statements; of tries that were not chosen, none is kept."""
+    found = Tally[str](chosen or {})
+    for one in tries:
+        own: Mapping[str, int] = getattr(one, "items", {})
+        found.update({why: many for why, many in own.items() if why != "kept"})
+    return dict(found)
 
 
 def _spent(tries: Sequence[Draft | Failure]) -> Spent:
@@ -319,11 +550,10 @@ def _spent(tries: Sequence[Draft | Failure]) -> Spent:
     return sum((one.spent for one in tries if isinstance(one, told)), NOTHING)
 
 
-def _quoting(summary: Summary, request: SummaryRequest) -> Summary:
-    """The summary with nothing in its text that reads as ours; what we write has labels of ours."""
+def _quoting(summary: Summary, request: SummaryRequest) -> str:
+    """A summary's text with nothing in it that reads as ours; what we write has labels of ours."""
     own = quoted_lines if summary.model == OFFLINE else unlabelled
-    text = own(summary.text)
-    return replace(summary, text=_weighing_no_more(text, request))
+    return _weighing_no_more(own(summary.text), request)
 
 
 def _weighing_no_more(text: str, request: SummaryRequest) -> str:

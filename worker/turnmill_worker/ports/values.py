@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from turnmill.contract.codec import decode_json
@@ -15,8 +15,10 @@ from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Policy
 from turnmill.contract.trajectory import TurnState
+from turnmill_worker.compaction.items import Item
 from turnmill_worker.compaction.snapshot import Tally
 from turnmill_worker.failover.branches import Tip
+from turnmill_worker.reading.known import Known
 
 ERASED_AT: Final = "erased_at_ms"
 """The field that an erased turn has beside its messages."""
@@ -322,6 +324,9 @@ class Summary:
         model: the name of what wrote it.
         prompt_tokens, completion_tokens: billed.
         cost_usd: of those, or None when no price is known.
+        items: the statements that the text is made of, where it is: fewer of them make a text too.
+        added: how many of them are new.
+        dropped: how many statements could not be believed, by reason.
     """
 
     text: str
@@ -329,6 +334,9 @@ class Summary:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = 0.0
+    items: tuple[Item, ...] = ()
+    added: int = 0
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -480,6 +488,8 @@ class Begun:
         ids: the newest ids of turns, with their seqs.
         history_tokens: of all its turns.
         until_ms: it does not begin later than that.
+        known: of a child, what is known of its turns: it has words of its parent's user and the
+            parent's policy, and nothing else of it. None of a fork: it knows what its parent did.
     """
 
     ref: SessionRef
@@ -493,6 +503,7 @@ class Begun:
     chain: str
     history_tokens: int
     until_ms: int
+    known: Known | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from turnmill_worker.reading.select import (
     Pool,
     is_talk,
     pooled,
+    render,
     select,
     trimmed,
     weighed,
@@ -58,6 +59,7 @@ class _Written(NamedTuple):
     pool: Pool
     chosen: Chosen
     columns: Mapping[str, Sequence[str]]
+    past: Mapping[str, int]
 
     @property
     def text(self) -> str:
@@ -119,6 +121,30 @@ class Digest:
         if budget_tokens <= 0:
             return ""
         return self._choose(budget_tokens, lines_of([text])).text
+
+    def rest_of(self, budget_tokens: int, text: str, room: int) -> str:
+        """What is left of ``text(budget_tokens)`` beside a text of somebody else.
+
+        Its best passages in so many tokens, without what that text says. Unlike ``beside`` it
+        chooses nothing anew, which takes most of the time.
+        """
+        lines = lines_of([text])
+        written = self._write(budget_tokens)
+        pool, lists = written.pool, written.lists
+        room -= self._count(lists) + 1 if lists else 0
+        own = [at for at in written.chosen.order if not _says(pool.passages[at].ids, lines)]
+        order: list[int] = []
+        said, left = "", room
+        for _ in range(_ROUNDS):
+            order += _cheapest(pool, own, order, left)
+            said = render(pool, sorted(order), written.past)
+            left = room - self._count(said)
+            while left < 0 and order:
+                left += pool.passages[order.pop()].tokens
+                if left >= 0:
+                    said = render(pool, sorted(order), written.past)
+                    left = room - self._count(said)
+        return "\n".join(filter(None, (lists, said if order else "")))
 
     def earlier(self, budget_tokens: int) -> str:
         """The best original passages of turns covered before; "" where none is kept."""
@@ -187,7 +213,7 @@ class Digest:
         if beside:
             pool = _without_said(pool, beside)
         chosen = select(pool, left, self._count, past=changed, more=0 if beside else _pool(budget))
-        return _Written(lists, pool, chosen, built.columns)
+        return _Written(lists, pool, chosen, built.columns, changed)
 
     def _settled(
         self, budget: int, beside: Sequence[frozenset[int]]
@@ -273,6 +299,24 @@ class Digest:
 
 _SAID: Final = 0.8
 """What a line says to so large a part, it need not hear again."""
+
+
+_ROUNDS: Final = 2
+"""Passages are often cheaper together than was thought: there is room for some more then."""
+
+
+def _cheapest(pool: Pool, own: Sequence[int], taken: Sequence[int], room: int) -> list[int]:
+    """The next of these passages, best first, while their costs stay within the room."""
+    homes = {pool.homes[at] for at in taken}
+    known, found = set(taken), []
+    for at in own:
+        home, passage = pool.homes[at], pool.passages[at]
+        cost = passage.tokens + (0 if home in homes else pool.readings[home].opening)
+        if at not in known and cost <= room:
+            found.append(at)
+            homes.add(home)
+            room -= cost
+    return found
 
 
 def _unsaid(reading: Reading, lines: Sequence[frozenset[int]]) -> Reading:

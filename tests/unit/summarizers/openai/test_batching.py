@@ -72,7 +72,7 @@ def test_a_batch_asks_what_a_live_request_asks_and_costs_half(
 def test_an_answer_that_may_not_be_committed_is_followed_by_one_other_prompt(
     endpoint: FakeEndpoint,
 ) -> None:
-    endpoint.fail_next_batches("injected")
+    endpoint.fail_next_batches("wrong-language")
     asked = batches(endpoint)
     found = asked.poll(submitted(asked))
     assert found is not None
@@ -81,8 +81,9 @@ def test_an_answer_that_may_not_be_committed_is_followed_by_one_other_prompt(
 
     live = [each for each in endpoint.requests if each.path == "/v1/chat/completions"]
     assert len(live) == 1
-    assert "demands the user never made" in live[0].prompt
-    assert "collector" not in summary.text
+    assert "thrown away (none-holds, " in live[0].prompt
+    assert "another matter" not in summary.text
+    assert "Пользователь" not in summary.text
 
 
 @pytest.mark.parametrize(

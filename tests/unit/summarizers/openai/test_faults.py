@@ -38,15 +38,28 @@ MISCONFIGURED: dict[Fault, str] = {
     "404": "HTTP 404, there is no such model",
 }
 REJECTED: dict[Fault, str] = {
+    "empty": "no-items",
+    "refusal": "refused",
+    "refusal-text": "no-items",
+    "content-filter": "refused",
+    "echo": "no-items",
+    "wrong-language": "none-holds",
+}
+DROPPED: dict[Fault, str] = {
+    "length": "",
+    "oversize": "not-the-users",
+    "injected": "not-the-users",
+}
+"""Answers of which what is good is kept, and why the rest is not."""
+
+
+MANAGED: dict[Fault, str] = {
     "empty": "empty",
     "refusal": "refused",
-    "refusal-text": "refused",
     "content-filter": "refused",
     "length": "unfinished",
     "echo": "echo",
     "oversize": "over-budget",
-    "wrong-language": "foreign",
-    "injected": "invented",
 }
 
 Api = Literal["chat", "responses"]
@@ -84,7 +97,7 @@ def assert_nothing_is_told(error: BaseException) -> None:
 
 
 def test_every_fault_has_an_outcome() -> None:
-    assert {*UNAVAILABLE, *MISCONFIGURED, *REJECTED, "ok"} == set(FAULTS)
+    assert {*UNAVAILABLE, *MISCONFIGURED, *REJECTED, *DROPPED, "ok"} == set(FAULTS)
 
 
 @pytest.mark.parametrize("fault", UNAVAILABLE)
@@ -148,9 +161,37 @@ def test_a_good_second_text_is_accepted_and_both_are_paid_for(
     summary = connected(endpoint, api=api).summarize(request(), COUNTER)
 
     assert len(endpoint.requests) == 2
-    assert "## Constraints" in summary.text
-    assert "collector.example" not in summary.text
+    assert "- rule: Please do not touch the other items" in summary.text
     assert summary.prompt_tokens == sum(len(each.prompt) // 4 for each in endpoint.requests)
+
+
+@pytest.mark.parametrize("fault", DROPPED)
+def test_what_is_good_in_a_bad_answer_is_kept(
+    endpoint: FakeEndpoint, api: Api, fault: Fault
+) -> None:
+    endpoint.fail_next(fault)
+
+    summary = connected(endpoint, api=api).summarize(request(), COUNTER)
+
+    assert len(endpoint.requests) == 1
+    assert summary.text.startswith("- rule: ")
+    assert "collector.example" not in summary.text
+    assert "Remark" not in summary.text
+    assert not DROPPED[fault] or summary.dropped[DROPPED[fault]]
+
+
+def test_a_managed_text_is_finished_no_echo_and_within_its_budget(
+    endpoint: FakeEndpoint, api: Api
+) -> None:
+    asked = request(instructions="Write what happened.\n\n## Story", budget=120)
+    for fault, kind in MANAGED.items():
+        endpoint.fail_next(fault, fault)
+
+        with pytest.raises(UnusableSummary) as caught:
+            connected(endpoint, api=api).summarize(asked, COUNTER)
+
+        assert caught.value.kinds == (kind, kind)
+        assert_nothing_is_told(caught.value)
 
 
 def test_nothing_is_logged_at_any_level(

@@ -15,34 +15,37 @@ from tests.unit.summarizers.openai.talks import (
     user,
 )
 from turnmill.contract.marks import MEMORIES
+from turnmill.contract.names import Seq
+from turnmill.contract.rules import Rule
 from turnmill.testing import FakeEndpoint
-from turnmill_worker.summarizers.openai.checks.section_parser import SECTIONS, parse
+from turnmill_worker.compaction.items import items_of
 from turnmill_worker.summarizers.redaction import redact
 
 IMAGE = "data:image/png;base64," + "iVBORw0KGgo" + "A" * 2_000
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
-def test_a_summary_has_all_sections_and_the_facts(
+def test_a_summary_has_items_and_the_facts(
     endpoint: FakeEndpoint, api: Literal["chat", "responses"]
 ) -> None:
     summary = connected(endpoint, api=api).summarize(request(), COUNTER)
 
-    parsed = parse(summary.text)
-    assert tuple(parsed.bodies) == SECTIONS
-    assert "never write to my old address" in parsed.bodies["Constraints"]
+    found = items_of(summary.text)
+    assert {item[:3] for item in found} == {item[:3] for item in summary.items}
+    assert "never write to my old address" in next(
+        item.text for item in found if item.kind == "rule" and item.seqs == (5,)
+    )
     assert ORDER in summary.text
     assert "credit_card_4421" in summary.text
-    assert "#1–#7" in parsed.bodies["Where to look"]
     assert COUNTER.count(summary.text) <= 400
 
 
 def test_the_responses_api_is_told_to_store_nothing(endpoint: FakeEndpoint) -> None:
-    connected(endpoint, api="responses", max_output_tokens=900).summarize(request(), COUNTER)
+    connected(endpoint, api="responses", max_output_tokens=300).summarize(request(), COUNTER)
 
     body = endpoint.requests[0].body
     assert endpoint.requests[0].path == "/v1/responses"
-    assert (body["store"], body["max_output_tokens"]) == (False, 900)
+    assert (body["store"], body["max_output_tokens"]) == (False, 300)
     assert body["temperature"] == 0.2
 
 
@@ -103,10 +106,10 @@ def test_nothing_leaves_unredacted(endpoint: FakeEndpoint) -> None:
     assert "[redacted email]" in endpoint.requests[0].prompt
 
 
-def test_a_long_conversation_is_read_in_parts_and_put_together(endpoint: FakeEndpoint) -> None:
+def test_a_long_conversation_is_read_in_parts_that_each_give_items(endpoint: FakeEndpoint) -> None:
     talk = [
         user(f"Please note that crate {at} weighs {at * 3} kg and must not be stacked anywhere.")
-        for at in range(1, 400)
+        for at in range(100, 500)
     ]
 
     summary = connected(endpoint, window_tokens=8_000, max_output_tokens=1_000).summarize(
@@ -114,30 +117,47 @@ def test_a_long_conversation_is_read_in_parts_and_put_together(endpoint: FakeEnd
     )
 
     prompts = [each.prompt for each in endpoint.requests]
-    parts = [prompt for prompt in prompts if "This is part" in prompt]
-    assert len(parts) > 2
-    for at in range(1, 400):
-        assert sum(f"crate {at} weighs" in part for part in parts) == 1
-    positions = [part.index("#") for part in parts]
-    assert positions == sorted(positions)
-    assert "The notes above" in prompts[-1]
+    assert len(prompts) > 2
+    for at in range(100, 500):
+        assert sum(f"crate {at} weighs" in prompt for prompt in prompts) == 1
     assert all(COUNTER.count(prompt) + 1_000 <= 8_000 for prompt in prompts)
+    cited = {seq for item in summary.items for seq in item.seqs}
+    assert min(cited) < 100
+    assert max(cited) > 200
     assert COUNTER.count(summary.text) <= 800
     assert summary.prompt_tokens == sum(len(prompt) // 4 for prompt in prompts)
 
 
-def test_notes_that_do_not_fit_together_are_folded_oldest_first(endpoint: FakeEndpoint) -> None:
+def test_a_managed_text_about_a_long_conversation_is_written_from_items(
+    endpoint: FakeEndpoint,
+) -> None:
     talk = [
         user(f"Please note that crate {at} weighs {at * 3} kg and must not be stacked anywhere.")
-        for at in range(1, 400)
+        for at in range(100, 500)
     ]
 
-    connected(endpoint, window_tokens=2_700, max_output_tokens=400).summarize(
-        request(*talk, budget=600), COUNTER
+    connected(endpoint, window_tokens=8_000, max_output_tokens=1_000).summarize(
+        request(*talk, budget=600, instructions="Write it.\n\n## Story"), COUNTER
     )
 
-    folds = [each.prompt for each in endpoint.requests if "The notes above" in each.prompt]
-    assert len(folds) > 1
-    assert "crate 1 weighs" in folds[0]
-    assert "<<summary so far" not in folds[0]
-    assert all("<<summary so far" in fold for fold in folds[1:])
+    *parts, last = endpoint.requests
+    assert len(parts) > 2
+    assert all("`items`" in part.body["messages"][0]["content"] for part in parts)
+    assert last.body["messages"][0]["content"].startswith("Write it.")
+    assert "<<notes" in last.body["messages"][1]["content"]
+
+
+def test_what_stands_anyway_is_shown_and_not_said_again(endpoint: FakeEndpoint) -> None:
+    previous = '- done: calls get_order({"order": "#W7710442"}) (#2)\n1 user: Hello?'
+    rule = Rule(seq=Seq(5), text=str(TALK[4]["content"]))
+
+    summary = connected(endpoint).summarize(request(previous=previous, rules=(rule,)), COUNTER)
+
+    given = endpoint.requests[0].body["messages"][1]["content"]
+    shown = given[given.index("<<summary so far") : given.index("<<conversation")]
+    assert rule.text in shown
+    assert previous.split("\n", maxsplit=1)[0] in shown
+    assert "Hello" not in shown
+    assert summary.text.count("calls get_order") == 1
+    assert rule.text not in summary.text
+    assert summary.dropped == {"stated": 1, "duplicate": 1}

@@ -1,30 +1,21 @@
-"""One request to a model: what it is made from, and the way from there to a checked text."""
+"""One request to a model: what it is made from, and the way from there to what can be believed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from turnmill.contract.estimate import Counter, CountText
+from turnmill.contract.estimate import Counter
 from turnmill.contract.names import Seq
 from turnmill.contract.render import without_memories
+from turnmill_worker.compaction.items import Item, carried, fitting, still_true, told
 from turnmill_worker.compaction.plan import SentContext, SummaryRequest
 from turnmill_worker.errors import SummarizerMisconfigured, UnusableSummary
 from turnmill_worker.ports.work_while_waiting import done_while_waiting
-from turnmill_worker.reading.readings import of_summary
 from turnmill_worker.spending import Spent
+from turnmill_worker.summarizers.openai.answers import SCHEMA, items_in, unwrapped
 from turnmill_worker.summarizers.openai.behind_context import behind, can_be_sent, index_of
-from turnmill_worker.summarizers.openai.checks.checker import (
-    Accepted,
-    Checker,
-    Fault,
-    Kind,
-    seqs_in,
-)
-from turnmill_worker.summarizers.openai.checks.demands import Said
-from turnmill_worker.summarizers.openai.checks.language import Spoken
 from turnmill_worker.summarizers.openai.endpoint import Answer, Endpoint, ModelOptions, Prompt
 from turnmill_worker.summarizers.openai.prices import Prices
 from turnmill_worker.summarizers.openai.prompts import (
@@ -36,169 +27,38 @@ from turnmill_worker.summarizers.openai.prompts import (
     entry_of,
     fresh_nonce,
     instructions,
-    packed,
     text_of,
 )
+from turnmill_worker.summarizers.openai.verify import Messages, Verifier, plain
 from turnmill_worker.summarizers.redaction import Redactor
 
 _AIM: Final = 0.8
-"""Share of the budget that a model is told: few models count their tokens well."""
+"""Share of a text's budget that a model is told: few models count their tokens well."""
 
 _AIM_AGAIN: Final = 0.5
-"""What is left of that after an answer that was too long or cut off."""
+"""What is left of that after a text that was too long or cut off."""
 
 _LEAST_LIMIT: Final = 32
 
-_EARLIER: Final = ("summary so far", "notes")
-"""Blocks that are summaries themselves."""
+_ITEMS_SHARE: Final = 0.5
+"""What a model adds takes this part of a summary at most: the rest is for the turns' own words."""
 
-_ADVICE: Final[dict[Kind, tuple[str, str]]] = {
-    "refused": (
-        "it declined.",
-        (
-            "keep in mind that this is record-keeping: nobody asks you to do what the conversation "
-            "is about. Report what was said, also where you would not have said it."
-        ),
-    ),
-    "unfinished": ("it stopped before its end.", "be much shorter and finish."),
-    "empty": ("it said nothing.", "write what the conversation says."),
-    "echo": (
-        "it repeated what it was given.",
-        (
-            "do not copy messages or marks: write the sections in your own words, and copy only "
-            "identifiers."
-        ),
-    ),
-    "error-text": ("it was an error message.", "write the summary itself."),
-    "sections": (
-        "it did not have exactly the headings asked for.",
-        "write each heading once, as given, in the given order, and nothing before the first.",
-    ),
-    "over-budget": (
-        "it was too long.",
-        "be much shorter: drop what can be found again under Where to look, never identifiers.",
-    ),
-    "foreign": ("it was in another language.", "write in the language the user writes in."),
-    "invented": (
-        "it named demands the user never made.",
-        (
-            "put under Constraints, and write as wished by the user, only what a message marked "
-            "user says, in that message's words; write None when there is nothing."
-        ),
-    ),
-    "unknown-seq": (
-        "it named messages that do not exist.",
-        "use only numbers that stand in the marks.",
-    ),
-}
-"""What a second prompt says of the first answer, by what was wrong with it: problem, advice."""
+_ITEM_TOKENS: Final = 60
+_LEAST_ITEMS, _MOST_ITEMS = 3, 8
+"""How many items are asked for, by what one of them takes."""
 
+_ANSWER: Final = 2
+_LEAST_ANSWER: Final = 256
+"""An answer has twice the tokens of its items: for their form, their numbers and quotations."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """One text that is wanted.
+_FINISHED: Final = frozenset({"stop", "eos", "eos_token", "end_turn", "completed"})
 
-    Attributes:
-        system: the instructions.
-        blocks: the data.
-        task: what to do with it, or ``""`` where the instructions say it all.
-        budget: most tokens of the answer.
-        context: what it is asked behind, or None.
-        sectioned: the answer has our sections.
-    """
+_LONGER: Final = 1.25
+"""A text that is over its budget by no more is cut at a line's end."""
 
-    system: str
-    blocks: Sequence[Block]
-    budget: int
-    task: str = ""
-    context: SentContext | None = None
-    sectioned: bool = True
-
-    @property
-    def given(self) -> str:
-        """What must not be repeated as it is; an earlier summary should be."""
-        said = (block.text for block in self.blocks if block.kind not in _EARLIER)
-        return "\n".join((self.system, *said))
-
-
-class Asker:
-    """Asks on behalf of one request, and adds up what that costs."""
-
-    def __init__(
-        self, endpoint: Endpoint, options: ModelOptions, prices: Prices, marks: Marks
-    ) -> None:
-        self.spent = Spent()
-        self._endpoint = endpoint
-        self._options = options
-        self._prices = prices
-        self._marks = marks
-
-    def first_prompt(self, question: Question) -> Prompt:
-        """What the model is given first."""
-        return self._prompt(question, self._limit(question))
-
-    def ask(
-        self, question: Question, checker: Callable[[], Checker], answered: Answer | None = None
-    ) -> str:
-        """A text that may be committed; ``answered`` is the first answer, if there is one.
-
-        Raises:
-            UnusableSummary: two different prompts led to none.
-            SummarizerUnavailable, SummarizerMisconfigured: the endpoint does not answer.
-        """
-        limit = self._limit(question)
-        with done_while_waiting(checker):
-            answer = answered or self._endpoint.ask(self._prompt(question, limit), self._options)
-        first = self._judged(question, answer, checker)
-        if isinstance(first, Accepted):
-            return first.text
-        if first.kind in ("over-budget", "unfinished"):
-            limit = max(int(limit * _AIM_AGAIN), _LEAST_LIMIT)
-        answer = self._endpoint.ask(self._prompt(question, limit, again=first), self._options)
-        second = self._judged(question, answer, checker)
-        if isinstance(second, Accepted):
-            return second.text
-        raise UnusableSummary(
-            f"{self._options.model}: {second.detail}; before that, {first.detail}",
-            kinds=(first.kind, second.kind),
-        )
-
-    def _limit(self, question: Question) -> int:
-        return max(int(min(question.budget, self._options.max_output_tokens) * _AIM), _LEAST_LIMIT)
-
-    def _prompt(self, question: Question, limit: int, again: Fault | None = None) -> Prompt:
-        closing = [question.task] if question.task else []
-        if again is not None:
-            problem, advice = _ADVICE[again.kind]
-            closing.append(text_of("again", problem=problem, advice=advice))
-        closing.append(self._marks.closing(limit))
-        prompt = self._marks.prompt(question.system, question.blocks, closing)
-        return behind(question.context, prompt, self._options.api) if question.context else prompt
-
-    def _judged(
-        self, question: Question, answer: Answer, checker: Callable[[], Checker]
-    ) -> Accepted | Fault:
-        self.spent += self._prices.spent(answer, self._options.model)
-        return checker().check(
-            answer, question.given, question.budget, sectioned=question.sectioned
-        )
-
-
-_MARGIN: Final = 0.9
-"""Share of the window that is used: the model may count with another vocabulary than we do."""
-
-_FRAME_TOKENS: Final = 512
-"""Marks around the blocks, what to do with them, and what was wrong with an earlier answer."""
-
-_LEAST_INPUT: Final = 256
-_NOTES_SHARE: Final = 4
-"""Notes of one part take at most this part of the input, so that several fit into one fold."""
-
-_EARLIER_SHARE: Final = 0.5
-"""Original passages of earlier turns take at most this part of what the summary may."""
-
-_SPOKEN: Final = ("user", "assistant")
-_ROLES: Final = ("user", "assistant", "system")
+_ECHO_WORDS: Final = 40
+_ECHO_SHARE: Final = 0.7
+_LEAST_ECHOES: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,79 +72,268 @@ class Setup:
     nonce: Callable[[int], str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One answer that is wanted.
+
+    Attributes:
+        system: the instructions.
+        blocks: the data.
+        budget: most tokens of the text, or of the items.
+        context: what it is asked behind, or None.
+        free: the instructions are a template's, and the answer is a text; else it has items.
+    """
+
+    system: str
+    blocks: Sequence[Block]
+    budget: int
+    context: SentContext | None = None
+    free: bool = False
+
+    @property
+    def given(self) -> str:
+        """What must not be repeated as it is; an earlier summary should be."""
+        said = (block.text for block in self.blocks if block.kind != "summary so far")
+        return "\n".join((self.system, *said))
+
+
+class Asker:
+    """Asks on behalf of one request, and adds up what that costs.
+
+    Attributes:
+        faults: what was wrong with answers that led to nothing.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        marks: Marks,
+        count: Callable[[str], int],
+        verifier: Callable[[], Verifier],
+    ) -> None:
+        """``verifier`` says which items can be believed; it is made while a model writes."""
+        self.spent = Spent()
+        self.faults: list[str] = []
+        self._setup = setup
+        self._marks = marks
+        self._count = count
+        self._verifier = verifier
+
+    def first_prompt(self, question: Question) -> Prompt:
+        """What the model is given first."""
+        return self._prompt(question, self._limit(question))
+
+    def text(self, question: Question, answered: Answer | None = None) -> str:
+        """A text that may be committed; ``answered`` is the first answer, if there is one.
+
+        Raises:
+            UnusableSummary: two different prompts led to none.
+            SummarizerUnavailable, SummarizerMisconfigured: the endpoint does not answer.
+        """
+        limit = self._limit(question)
+        for again in (False, True):
+            answer = self._answer(self._prompt(question, limit, again=again), answered)
+            answered = None
+            text = self._fitted(unwrapped(answer.text), question.budget)
+            fault = _stopped(answer) or self._unfit(text, question)
+            if not fault:
+                return text
+            self.faults.append(fault)
+            if fault in ("over-budget", "unfinished"):
+                limit = max(int(limit * _AIM_AGAIN), _LEAST_LIMIT)
+        raise self.unusable()
+
+    def items(self, question: Question, answered: Answer | None = None) -> list[Item]:
+        """The items that can be believed; none if two different prompts led to none.
+
+        ``answered`` and errors are as above.
+        """
+        limit = self._limit(question)
+        for again in (False, True):
+            answer = self._answer(self._prompt(question, limit, again=again), answered)
+            answered = None
+            found = items_in(answer.text)
+            kept = self._verifier().verified(found)
+            if kept:
+                return kept
+            self.faults.append("none-holds" if found else _stopped(answer) or "no-items")
+        return []
+
+    def unusable(self) -> UnusableSummary:
+        """Why nothing was made of the answers."""
+        return UnusableSummary(
+            f"{self._setup.options.model}: {', '.join(self.faults)}",
+            kinds=tuple(self.faults),
+        )
+
+    def _answer(self, prompt: Prompt, answered: Answer | None) -> Answer:
+        with done_while_waiting(self._verifier):
+            answer = answered or self._setup.endpoint.ask(prompt, self._setup.options)
+        self.spent += self._setup.prices.spent(answer, self._setup.options.model)
+        return answer
+
+    def _limit(self, question: Question) -> int:
+        """Most tokens of the text or of the items, as a model is told."""
+        share = _AIM if question.free else 1.0
+        most = min(question.budget, self._setup.options.max_output_tokens)
+        return max(int(most * share), _LEAST_LIMIT)
+
+    def _prompt(self, question: Question, limit: int, *, again: bool = False) -> Prompt:
+        closing = [text_of("again", problem=self._problem())] if again else []
+        if question.free:
+            closing.append(self._marks.closing("closing", limit))
+            return self._marks.prompt(question.system, question.blocks, closing)
+        many = min(max(limit // _ITEM_TOKENS, _LEAST_ITEMS), _MOST_ITEMS)
+        closing.append(self._marks.closing("items_closing", limit, many=str(many)))
+        prompt = self._marks.prompt(question.system, question.blocks, closing)
+        prompt = replace(prompt, schema=SCHEMA, limit=max(_ANSWER * limit, _LEAST_ANSWER))
+        api = self._setup.options.api
+        return behind(question.context, prompt, api) if question.context else prompt
+
+    def _problem(self) -> str:
+        """What was wrong with an answer: reasons and counts, and nothing it said."""
+        dropped = self._verifier().dropped.items()
+        return ", ".join((self.faults[-1], *(f"{many} {why}" for why, many in dropped)))
+
+    def _fitted(self, text: str, budget: int) -> str:
+        """The text, without its last lines if it is a little over its budget."""
+        tokens = self._count(text)
+        while budget < tokens <= budget * _LONGER and "\n" in text:
+            text = text.rpartition("\n")[0].rstrip()
+            tokens = self._count(text)
+        return text
+
+    def _unfit(self, text: str, question: Question) -> str:
+        """Why a template's text must not be committed; ``""`` if it may."""
+        if not text.strip():
+            return "empty"
+        if self._marks.nonce in text or _is_echo(text, question.given):
+            return "echo"
+        return "over-budget" if self._count(text) > question.budget else ""
+
+
+def _stopped(answer: Answer) -> str:
+    """Why the answer is not whole; ``""`` if it is. Nothing a strange server says is repeated."""
+    if answer.refused or answer.finish == "content_filter":
+        return "refused"
+    return "" if answer.finish in _FINISHED else "unfinished"
+
+
+def _is_echo(text: str, given: str) -> bool:
+    """Whether most of a text stands in the prompt as it is, in long runs of words."""
+    words, given = plain(text).split(), plain(given)
+    starts = range(0, len(words) - _ECHO_WORDS + 1, _ECHO_WORDS)
+    runs = [" ".join(words[at : at + _ECHO_WORDS]) for at in starts]
+    same = sum(run in given for run in runs)
+    return same >= max(_LEAST_ECHOES, _ECHO_SHARE * len(runs))
+
+
+_MARGIN: Final = 0.9
+"""Share of the window that is used: the model may count with another vocabulary than we do."""
+
+_FRAME_TOKENS: Final = 512
+"""Marks around the blocks, what to do with them, and what was wrong with an earlier answer."""
+
+_LEAST_INPUT: Final = 256
+_BESIDE: Final = 4
+"""A template's material that takes more than this part of the input is read in parts, too."""
+
+_SHOWN: Final = 300
+"""Characters of a rule or request that stands beside the summary, as a model is shown it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What was made of a model's answers.
+
+    Attributes:
+        items: those that stood before and still hold, and those that were added.
+        added: how many were.
+        dropped: how many were not, by reason.
+    """
+
+    text: str
+    items: tuple[Item, ...] = ()
+    added: int = 0
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
 class Work:
-    """One request: what it is made from, and the way from there to a text."""
+    """One request: what it is made from, and the way from there to what stands for it."""
 
     def __init__(self, setup: Setup, request: SummaryRequest, counter: Counter) -> None:
         self.setup = setup
         self.request = request
         self.count = counter.count
+        self.free = bool(request.instructions)
         self.records = without_memories(request.records)
         self.entries = [entry_of(seq, message, setup.redactor) for seq, message in self.records]
-        self.previous = cleaned(request.previous, setup.redactor)
+        self.known = carried(request)
+        previous = request.previous if self.free else self._stands_anyway()
+        self.previous = cleaned(previous, setup.redactor)
         self.system = _system(request, setup.redactor)
         self.material = [
             Block(name, cleaned(value, setup.redactor)) for name, value in request.material
         ]
-        self.earlier = _earlier(request, setup.redactor)
-        if self.earlier:
-            self.material.append(Block("earlier passages", self.earlier))
         texts = [self.previous, self.system, *(entry.text for entry in self.entries)]
         texts += [block.text for block in self.material]
         self.marks = Marks(fresh_nonce(texts, setup.nonce))
-        self._checker: Checker | None = None
-        self.asker = Asker(setup.endpoint, setup.options, setup.prices, self.marks)
+        self._verifier: Verifier | None = None
+        self.asker = Asker(setup, self.marks, self.count, self.verifier)
 
-    def checker(self) -> Checker:
-        """What checks the answers; made while the first is waited for, or when it is there."""
+    def verifier(self) -> Verifier:
+        """What says which items can be believed."""
         # Not a cached_property: Python 3.11 shares the lock of one among all threads.
-        self._checker = self._checker or self._make_checker()
-        return self._checker
+        self._verifier = self._verifier or self._make_verifier()
+        return self._verifier
 
-    def _make_checker(self) -> Checker:
-        spoken = [entry.text for entry in self.entries if entry.role in _SPOKEN]
-        user = [entry.text for entry in self.entries if entry.role == "user"]
-        if self.request.latest_input:
-            user.append(cleaned(self.request.latest_input, self.setup.redactor))
-        before, previous = _told_before(f"{self.previous}\n{self.earlier}", self.count)
-        user += [entry.text for entry in before if entry.role == "user"]
-        answered = [*_answered(before), *_answered(self.entries)]
-        return Checker(
-            said=Said(user, previous, answered),
-            spoken=Spoken([*spoken, self.previous]),
-            last_seq=max([*(seq for seq, _ in self.records), *seqs_in(self.previous)], default=0),
-            count=self.count,
+    def _make_verifier(self) -> Verifier:
+        request = self.request
+        return Verifier(
+            Messages(self.entries, request.digest.covered if request.digest else ()),
+            prompt=instructions(),
             nonce=self.marks.nonce,
+            known=self.known,
+            stated=_stated(request),
         )
 
     def only_prompt(self) -> Prompt | None:
         """What a model is given when one prompt is enough; None when it takes several."""
-        _, parts = self._parts()
+        parts = self._parts()
         if len(parts) > 1:
             return None
-        return self.asker.first_prompt(self._whole([Block("conversation", part) for part in parts]))
+        return self.asker.first_prompt(self._text_of(parts) if self.free else self._items_of(parts))
 
-    def write(self, answered: Answer | None = None) -> str:
-        """The summary: in one step when all of it fits the window, else part by part.
+    def write(self, answered: Answer | None = None) -> Written:
+        """What stands for the request; a long conversation is read part by part.
 
         ``answered`` is a model's answer to the only prompt, where it was asked before.
         """
-        if question := self._behind_context():
-            return self.asker.ask(question, self.checker)
-        room, parts = self._parts()
-        if len(parts) <= 1:
-            whole = self._whole([Block("conversation", part) for part in parts])
-            return self.asker.ask(whole, self.checker, answered)
-        budget = max(min(self.request.budget_tokens, room // _NOTES_SHARE), 1)
-        notes = [
-            self._ask([Block("conversation", part)], budget, part=str(at), parts=str(len(parts)))
-            for at, part in enumerate(parts, 1)
-        ]
-        *earlier, last = packed([(text, self.count(text) + 1) for text in notes], room)
-        for text in earlier:
-            blocks = [Block("summary so far", self.previous), Block("notes", text)]
-            self.previous = self._ask(blocks, self.request.budget_tokens)
-        return self.asker.ask(self._whole([Block("notes", last)], text_of("fold")), self.checker)
+        behind_context = self._behind_context()
+        parts = [] if behind_context else self._parts()
+        if self.free and len(parts) <= 1:
+            return Written(text=self.asker.text(self._text_of(parts), answered))
+        questions = [self._items_of([part]) for part in parts] or [self._items_of([])]
+        added: list[Item] = []
+        for question in [behind_context] if behind_context else questions:
+            added += self.asker.items(question, answered)
+        if self.free:
+            return Written(text=self.asker.text(self._text_of([told(added)], "notes")))
+        if not added:
+            raise self.asker.unusable()
+        items = (*still_true(self.known, added), *added)
+        fit = fitting(items, self.request.budget_tokens, self.count)
+        return Written(
+            text=told(fit, brief=self.request.brief),
+            items=items,
+            added=len(added),
+            dropped=self.dropped,
+        )
+
+    @property
+    def dropped(self) -> Mapping[str, int]:
+        """How many items could not be believed so far, by reason."""
+        return dict(self._verifier.dropped) if self._verifier else {}
 
     def _behind_context(self) -> Question | None:
         """The same asked behind the agent's context, where it is wanted, can be sent and fits."""
@@ -295,7 +344,42 @@ class Work:
         used = context.tokens + self.count(instructions()) + self.count(index.text)
         if used + options.max_output_tokens + _FRAME_TOKENS > options.window_tokens * _MARGIN:
             return None
-        return replace(self._whole([]), blocks=[index], context=context)
+        return replace(self._items_of([]), blocks=[index], context=context)
+
+    def _stands_anyway(self) -> str:
+        """What a model need not say again: what the user laid down and asked for, and items."""
+        lines = (f"- {' '.join(text.split())[:_SHOWN]}" for text in _stated(self.request))
+        return "\n".join((*lines, *(item.line for item in self.known)))
+
+    def _text_of(self, parts: Sequence[str], kind: str = "conversation") -> Question:
+        """What a template asks."""
+        blocks = [Block("summary so far", self.previous), *self.material]
+        return Question(
+            system=self.system,
+            blocks=[*blocks, *(Block(kind, part) for part in parts)],
+            budget=self.request.budget_tokens,
+            free=True,
+        )
+
+    def _items_of(self, parts: Sequence[str]) -> Question:
+        """What is asked about the conversation, or about a part of it."""
+        share = 1.0 if self.request.brief else _ITEMS_SHARE
+        return Question(
+            system=instructions(),
+            blocks=[
+                Block("summary so far", self.previous),
+                *(Block("conversation", part) for part in parts),
+            ],
+            budget=max(int(self.request.budget_tokens * share), 1),
+        )
+
+    def _parts(self) -> list[str]:
+        """The conversation in as many parts as prompts are needed for it."""
+        if not self.entries and not self.free:
+            self.asker.faults.append("empty")
+            raise self.asker.unusable()
+        room = self._beside(self._room())
+        return chunks(self.records, self.entries, room, self.marks.entry, self.count)
 
     def _beside(self, room: int) -> int:
         """What is left for the conversation beside a template's material.
@@ -303,7 +387,7 @@ class Work:
         Material that is too long to stand beside it is read in parts, as the conversation is.
         """
         tokens = sum(self.count(self.marks.block(block)) for block in self.material)
-        if tokens <= room // _NOTES_SHARE:
+        if tokens <= room // _BESIDE:
             return room - tokens
         self.records = [
             *((Seq(0), {"role": "user", "content": block.text}) for block in self.material),
@@ -315,31 +399,6 @@ class Work:
         ]
         self.material = []
         return room
-
-    def _ask(self, blocks: list[Block], budget: int, **part: str) -> str:
-        task = text_of("part", **part) if part else text_of("fold")
-        question = Question(system=instructions(), blocks=blocks, budget=budget, task=task)
-        return self.asker.ask(question, self.checker)
-
-    def _parts(self) -> tuple[int, list[str]]:
-        """Tokens left for the conversation in one prompt, and the parts it takes."""
-        if not self.entries and not self.previous and not self.request.instructions:
-            raise UnusableSummary("nothing to summarize", kinds=("empty",))
-        room = self._beside(self._room())
-        return room, chunks(self.records, self.entries, room, self.marks.entry, self.count)
-
-    def _whole(self, blocks: list[Block], task: str = "") -> Question:
-        return Question(
-            system=self.system,
-            blocks=[
-                Block("summary so far", self.previous),
-                *self.material,
-                *blocks,
-            ],
-            budget=self.request.budget_tokens,
-            task=task,
-            sectioned=not (self.request.instructions or self.request.brief),
-        )
 
     def _room(self) -> int:
         """Tokens of the conversation that fit into one prompt."""
@@ -355,39 +414,13 @@ class Work:
         return room
 
 
-def _told_before(text: str, count: CountText) -> tuple[list[Entry], str]:
-    """What lines of ours tell that somebody said, and the lines that a model wrote."""
-    told: list[Entry] = []
-    written: list[str] = []
-    for reading in of_summary(text, count):
-        said = " ".join(passage.text for passage in reading.passages)
-        if reading.seq:
-            role = reading.who if reading.who in _ROLES else "tool"
-            told.append(Entry(seq=reading.seq, role=role, text=said))
-        else:
-            written.append(said)
-    return told, "\n".join(written)
-
-
-def _answered(entries: Sequence[Entry]) -> list[str]:
-    """What the assistant said right before the user did."""
-    return [
-        entry.text
-        for entry, after in pairwise(entries)
-        if entry.role == "assistant" and after.role == "user"
-    ]
-
-
-def _earlier(request: SummaryRequest, redactor: Redactor | None) -> str:
-    """Original passages of turns covered before, for what the summary so far has lost."""
-    if request.digest is None or request.instructions:
-        return ""
-    room = int(request.budget_tokens * _EARLIER_SHARE)
-    return cleaned(request.digest.earlier(room), redactor)
+def _stated(request: SummaryRequest) -> list[str]:
+    """What stands beside the summary in the user's words."""
+    return [*(rule.text for rule in request.rules), *(each.text for each in request.asked)]
 
 
 def _system(request: SummaryRequest, redactor: Redactor | None) -> str:
     """The instructions: ours, or a template's with what there is to know about the material."""
     if not request.instructions:
-        return instructions(brief=request.brief)
+        return instructions()
     return f"{cleaned(request.instructions, redactor)}\n\n{text_of('material')}"

@@ -26,7 +26,7 @@ _WORDS_PER_TOKEN: Final = 0.7
 
 # What could pass for our marks; and what some servers read as the control tokens of a chat.
 _LOOKALIKE = re.compile(
-    r"<(?=<\s{0,8}(?:[0-9a-f]{8}|summary so far|earlier passages|notes|conversation"
+    r"<(?=<\s{0,8}(?:[0-9a-f]{8}|summary so far|notes|conversation"
     r"|end\b|SYS\b|/SYS\b"
     r"|(?:latest input|memories|reflections|session|system prompt)\s{1,8}[0-9a-f]{6}))"
     r"|<(?=\|)|\[(?=/?INST\])",
@@ -81,11 +81,10 @@ class Marks:
         """A block between its marks."""
         return f"<<{block.kind} {self.nonce}>>\n{block.text}\n<<end {self.nonce}>>"
 
-    def closing(self, limit: int) -> str:
-        """The last words of every prompt."""
-        return text_of(
-            "closing", nonce=self.nonce, limit=str(limit), words=str(int(limit * _WORDS_PER_TOKEN))
-        )
+    def closing(self, name: str, limit: int, **more: str) -> str:
+        """The last words of a prompt."""
+        words = str(int(limit * _WORDS_PER_TOKEN))
+        return text_of(name, nonce=self.nonce, limit=str(limit), words=words, **more)
 
 
 def fresh_nonce(texts: Sequence[str], make: Callable[[int], str] = secrets.token_hex) -> str:
@@ -101,9 +100,9 @@ def neutral(text: str) -> str:
     return _LOOKALIKE.sub(lambda mark: f"{mark[0]} ", text)
 
 
-def instructions(*, brief: bool = False) -> str:
-    """What every model is told, word for word the same, so that providers can cache it."""
-    return text_of("event" if brief else "summary", data=text_of("data"))
+def instructions() -> str:
+    """What every model is told, word for word the same."""
+    return text_of("items", data=text_of("data"))
 
 
 def text_of(name: str, **values: str) -> str:

@@ -105,17 +105,20 @@ class OpenAiSummarizer:
 def written(work: Work, answered: Answer | None = None) -> Summary:
     """The work's summary and its cost; ``answered`` as of ``Work.write``, errors as above."""
     try:
-        text = work.write(answered)
+        made = work.write(answered)
     except (SummarizerUnavailable, SummarizerMisconfigured, UnusableSummary) as error:
-        error.spent += work.asker.spent
+        error.spent, error.items = error.spent + work.asker.spent, work.dropped
         raise
     spent = work.asker.spent
     return Summary(
-        text=text,
+        text=made.text,
         model=work.setup.options.model,
         prompt_tokens=spent.prompt_tokens,
         completion_tokens=spent.completion_tokens,
         cost_usd=spent.cost_usd,
+        items=made.items,
+        added=made.added,
+        dropped=made.dropped,
     )
 
 

@@ -1,1 +1,0 @@
-"""Whether a model's answer may stand for a conversation."""

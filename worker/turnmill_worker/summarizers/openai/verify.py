@@ -1,0 +1,359 @@
+"""Whether what a model states can be believed: each item alone, against the messages it cites.
+
+No list of words is asked, so it is the same in every language: words, values and quotations of an
+item must stand in the messages, and who said them decides what they may be taken for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+from turnmill_worker.compaction.items import Item, content, says
+from turnmill_worker.reading.passages import USER, Reading, sentences
+from turnmill_worker.reading.words import CAPS, IDENTIFIERS, kind_of
+from turnmill_worker.summarizers.openai.prompts import Entry
+
+Reason = Literal[
+    "empty",
+    "long",
+    "loop",
+    "marks",
+    "prompt",
+    "misquoted",
+    "not-the-users",
+    "from-a-tool",
+    "unknown-message",
+    "unknown-value",
+    "unsupported",
+    "copied",
+    "stated",
+    "duplicate",
+]
+"""Why an item is dropped."""
+
+LEAST_CITED: Final = 0.5
+"""So many of an item's words stand in the messages it cites."""
+
+LEAST_SAID: Final = 0.6
+"""So many stand in the messages altogether: a model may use some words of its own."""
+
+LEAST_BY_USER: Final = 0.5
+"""So many stand in what the user said or answered, where an item says so of the user."""
+
+_SAME: Final = 0.8
+"""What another line says to so large a part need not be said again."""
+
+_LONGEST: Final = 60
+_OF_PROMPT: Final = 7
+"""Words: of an item at most, and in a row as in the prompt."""
+
+_COPIED, _LEAST_COPIED, _COPY = 3, 8, 0.9
+"""Words in a row as in a message; words of a copy at least, and which part of them is so."""
+
+_LEAST_WORDS: Final = 3
+"""Words that say something: an item with fewer, and no value, says nothing."""
+
+_LEAST_QUOTE: Final = 8
+_IN_A_ROW: Final = (1, 2, 3)
+"""Characters of a quotation that says who said it, and sentences that it may reach over."""
+
+_LOOP: Final = 3
+_AGAIN: Final = 3
+"""So many words in a row that stand in an item so often."""
+
+_LOCATED: Final = 0.6
+_USER = re.compile(r"\buser\b", re.IGNORECASE)
+_USERS: Final = content("user")
+"""The name that the marks give to whoever speaks as the user: the prompt's word in any language."""
+
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d)")
+_TOKEN = re.compile(r"[#$€£@/~]?\w+(?:[.,:/@+'’&%=?-]+\w+)*%?")
+_IN_QUOTES = re.compile(r"[\"“„«`]([^\"“”„«»`\n]{2,200})[\"”“»`]")
+_TYPOGRAPHY: Final = str.maketrans("‘’“”„«»–—\u00a0", '\'\'"""""-- ')
+_USERS_OWN: Final = frozenset({"rule", "said"})
+"""What stands in the user's words."""
+
+_SPOKEN: Final = frozenset({"user", "assistant"})
+_OF_SPEAKERS: Final = frozenset({"decision", "todo", "doing", "done", "question"})
+"""What users and assistants decide, do and ask; a page or a tool that says so decides nothing."""
+
+
+def plain(text: str) -> str:
+    """A text as it is compared: in one case, with one kind of spaces and quotation marks."""
+    return " ".join(text.translate(_TYPOGRAPHY).split()).lower()
+
+
+class Messages:
+    """The messages that a model was shown, to look up what stands in them and who said it.
+
+    Args:
+        entries: as they were shown.
+        readings: of the same messages, where they were read: whose words a user's message has.
+    """
+
+    def __init__(self, entries: Sequence[Entry], readings: Iterable[Reading] = ()) -> None:
+        self._texts: dict[int, list[str]] = defaultdict(list)
+        self._spoken: dict[int, list[str]] = defaultdict(list)
+        self._users: dict[int, list[str]] = defaultdict(list)
+        self._words: dict[tuple[int, bool], frozenset[int]] = {}
+        for entry in entries:
+            self._texts[entry.seq].append(entry.text)
+            if entry.role in _SPOKEN:
+                self._spoken[entry.seq].append(entry.text)
+            if entry.role == "user" and entry.seq:
+                self._users[entry.seq].append(entry.text)
+        own: dict[int, list[str]] = defaultdict(list)
+        for reading in readings:
+            own[reading.seq] += [each.text for each in reading.passages if each.source == USER]
+        self._sentences = {
+            seq: own[seq] if seq in own else list(sentences("\n".join(texts)))
+            for seq, texts in self._users.items()
+        }
+        self._plain = {seq: plain("\n".join(texts)) for seq, texts in self._texts.items()}
+        self.everything = "\n".join(self._plain.values())
+        self.seqs = frozenset(seq for seq in self._texts if seq)
+        self._all: frozenset[int] | None = None
+
+    def has_copy(self, text: str) -> bool:
+        """Whether nearly all of a text stands in one message as it is: the passages do that."""
+        words = plain(text).split()
+        rows = [" ".join(words[at : at + _COPIED]) for at in range(len(words) - _COPIED + 1)]
+        if len(words) < _LEAST_COPIED:
+            return False
+        return any(
+            sum(row in said for row in rows) >= _COPY * len(rows) for said in self._plain.values()
+        )
+
+    def words(self, seqs: Iterable[int], *, spoken: bool = False) -> frozenset[int]:
+        """What these messages say; only what people and the assistant say, if ``spoken``."""
+        return frozenset().union(*[self._of(seq, spoken=spoken) for seq in seqs])
+
+    @property
+    def all_words(self) -> frozenset[int]:
+        """What all of them say."""
+        if self._all is None:
+            self._all = self.words(self._texts)
+        return self._all
+
+    def spoken_in(self, seq: int) -> bool:
+        """Whether the user or the assistant says something there."""
+        return seq in self._spoken
+
+    def users(self, seq: int) -> bool:
+        """Whether the user speaks there."""
+        return seq in self._users
+
+    def quoted_in(self, quote: str, first: Sequence[int]) -> int:
+        """The message in which a quotation stands, best one of these; 0 if there is none."""
+        wanted = plain(quote)
+        order = (*first, *(seq for seq in sorted(self._plain, reverse=True) if seq not in first))
+        return next((seq for seq in order if seq and wanted in self._plain.get(seq, "")), 0)
+
+    def only_user(self, seq: int) -> bool:
+        """Whether nobody but the user speaks there."""
+        return len(self._users.get(seq, ())) == len(self._texts[seq]) > 0
+
+    def users_words(self, quote: str, first: Iterable[int]) -> tuple[str, int]:
+        """The sentences of the user's own in which a quotation stands, and their message.
+
+        Best in one of these; "" if it stands in none. A part of a sentence can turn it around.
+        """
+        wanted = plain(quote)
+        for seq in dict.fromkeys((*first, *self._users)):
+            own = self._sentences.get(seq, ())
+            rows = (own[at : at + many] for many in _IN_A_ROW for at in range(len(own)))
+            said = next((row for row in map(" ".join, rows) if wanted in plain(row)), "")
+            if said:
+                return said, seq
+        return "", 0
+
+    def users_nearest(self, words: frozenset[int], seqs: Iterable[int]) -> tuple[str, int]:
+        """The sentence of the user's own there that says most of these words; "" if none does."""
+        said = [(own, seq) for seq in seqs for own in self._sentences.get(seq, ())]
+        best = max(said, key=lambda each: len(words & content(each[0])), default=("", 0))
+        return best if says(content(best[0]), words, least=LEAST_BY_USER) else ("", 0)
+
+    def is_users(self, text: str, seqs: Iterable[int]) -> bool:
+        """Whether these are words of the user there."""
+        return any(plain(text) in plain(" ".join(self._sentences.get(seq, ()))) for seq in seqs)
+
+    def nearest(self, words: frozenset[int]) -> int:
+        """The message that says most of these words; 0 if none says enough."""
+        best = max(self.seqs, key=lambda seq: (len(words & self._of(seq)), seq), default=0)
+        return best if best and says(self._of(best), words, least=_LOCATED) else 0
+
+    def _of(self, seq: int, *, spoken: bool = False) -> frozenset[int]:
+        found = self._words.get((seq, spoken))
+        if found is None:
+            texts = (self._spoken if spoken else self._texts).get(seq, ())
+            found = self._words[seq, spoken] = content("\n".join(texts))
+        return found
+
+
+class Verifier:
+    """Lets through what can be believed and is new, item by item.
+
+    Attributes:
+        dropped: how many items were not, by reason.
+    """
+
+    def __init__(
+        self,
+        messages: Messages,
+        *,
+        prompt: str,
+        nonce: str,
+        known: Iterable[Item] = (),
+        stated: Iterable[str] = (),
+    ) -> None:
+        """Nothing was looked at yet.
+
+        Args:
+            messages: what the model was shown.
+            prompt: what it was told to do.
+            nonce: the code of the request's marks.
+            known: items that stand already.
+            stated: rules and requests that do.
+        """
+        self.dropped: Counter[str] = Counter()
+        self._messages = messages
+        self._prompt, self._nonce = plain(prompt), nonce
+        self._stated = [content(text) for text in stated]
+        self._known = [item.words for item in known]
+
+    def verified(self, items: Iterable[Item]) -> list[Item]:
+        """The items that may stand, with the messages and words that they do rest on."""
+        found = []
+        for item in items:
+            placed = self.placed(item)
+            reason = self.fault(placed) if isinstance(placed, Item) else placed
+            if reason or not isinstance(placed, Item):
+                self.dropped[str(reason)] += 1
+                continue
+            self._known.append(placed.words)
+            found.append(placed)
+        return found
+
+    def placed(self, item: Item) -> Item | Reason:
+        """The item with the messages it rests on.
+
+        What rests on the user's messages alone is told in the user's words, whatever was made of
+        them: a model only chooses which.
+        """
+        messages = self._messages
+        seqs = tuple(seq for seq in item.seqs if seq in messages.seqs)
+        if item.kind in _USERS_OWN:
+            words, seq = self._said(item.quote or item.text, seqs)
+            return item._replace(text=words, seqs=(seq,)) if words else "not-the-users"
+        if item.quote:
+            where = messages.quoted_in(item.quote, seqs)
+            if not where:
+                return "misquoted"
+            seqs = seqs if where in seqs else (where,)
+        if not seqs:
+            where = messages.nearest(item.words)
+            seqs = (where,) if where else ()
+        if not seqs:
+            return "unknown-message"
+        words, seq = self._said(item.quote, seqs)
+        if all(map(messages.only_user, seqs)):
+            if not words:
+                words, seq = messages.users_nearest(item.words, seqs)
+            return Item("said", words, (seq,)) if words else "not-the-users"
+        if _USER.search(item.text):
+            return item._replace(seqs=tuple(sorted({*seqs, seq}))) if words else "not-the-users"
+        return item._replace(seqs=seqs)
+
+    def _said(self, quote: str, seqs: Iterable[int]) -> tuple[str, int]:
+        return self._messages.users_words(quote, seqs) if len(quote) >= _LEAST_QUOTE else ("", 0)
+
+    def fault(self, item: Item) -> Reason | None:
+        """Why an item must not stand; None if it may. It is checked as it would be shown."""
+        return (
+            self._form(item)
+            or self._rests(item)
+            or ("stated" if _stands_in(self._stated, item) else None)
+            or ("duplicate" if _stands_in(self._known, item) else None)
+        )
+
+    def _form(self, item: Item) -> Reason | None:
+        words = plain(item.text).split()
+        if len(item.words) < (1 if values_of(item.text) else _LEAST_WORDS):
+            return "empty"
+        if self._nonce in item.text:
+            return "marks"
+        if len(words) > _LONGEST:
+            return "long"
+        runs = Counter(zip(*(words[at:] for at in range(_LOOP)), strict=False))
+        if runs and max(runs.values()) >= _AGAIN:
+            return "loop"
+        rows = (" ".join(words[at : at + _OF_PROMPT]) for at in range(len(words) - _OF_PROMPT + 1))
+        if any(row in self._prompt for row in rows):
+            return "prompt"
+        return None
+
+    def _rests(self, item: Item) -> Reason | None:
+        """Whether words and values stand in the messages, said by somebody who can say it."""
+        messages = self._messages
+        if item.kind in _USERS_OWN:
+            return None if messages.is_users(item.text, item.seqs) else "not-the-users"
+        if item.kind in _OF_SPEAKERS and not any(map(messages.spoken_in, item.seqs)):
+            return "from-a-tool"
+        if any(not self.stands(value) for value in values_of(item.text)):
+            return "unknown-value"
+        own = item.words - _USERS
+        cited = messages.words(item.seqs, spoken=item.kind in _OF_SPEAKERS)
+        is_cited = says(cited, own, least=LEAST_CITED)
+        if not is_cited or not says(messages.all_words, own, least=LEAST_SAID):
+            return "unsupported"
+        if _USER.search(item.text) and not self._of_user(item.seqs, own):
+            return "not-the-users"
+        return "copied" if item.kind != "artifact" and messages.has_copy(item.text) else None
+
+    def _of_user(self, seqs: Iterable[int], words: frozenset[int]) -> bool:
+        """Whether the user said it there, or answered to it."""
+        own = [seq for seq in seqs if self._messages.users(seq)]
+        around = (*own, *(seq - 1 for seq in own))
+        return says(self._messages.words(around, spoken=True), words, least=LEAST_BY_USER)
+
+    def stands(self, value: str) -> bool:
+        """Whether a value stands in the messages, as a whole."""
+        wanted, said = plain(value), self._messages.everything
+        return _is_whole_in(said, wanted) or (
+            any(map(str.isdigit, wanted))
+            and _is_whole_in(_THOUSANDS.sub("", said), _THOUSANDS.sub("", wanted))
+        )
+
+
+def _stands_in(said: Iterable[frozenset[int]], item: Item) -> bool:
+    return any(says(own, item.words, least=_SAME) for own in said)
+
+
+def _is_whole_in(text: str, value: str) -> bool:
+    """Whether a value stands in a text, and not only as a part of another one."""
+    at = text.find(value)
+    while at >= 0:
+        end = at + len(value)
+        joins = text[max(at - 1, 0) : at].isalnum() and value[0].isalnum()
+        if not joins and not (text[end : end + 1].isalnum() and value[-1].isalnum()):
+            return True
+        at = text.find(value, at + 1)
+    return False
+
+
+def values_of(text: str) -> list[str]:
+    """The identifiers, amounts, paths, addresses and quoted words in a text."""
+    found = [quoted[1].strip(" .,;:!?") for quoted in _IN_QUOTES.finditer(text)]
+    for token in _TOKEN.findall(text):
+        kind = kind_of(token)
+        if kind in IDENTIFIERS and kind != CAPS:
+            found.append(token.strip("$€£%~"))
+    return [value for value in found if value]
+
+
+def counted(dropped: Mapping[str, int], kept: int) -> dict[str, int]:
+    """How many items were kept, and how many dropped for which reason, as it is recorded."""
+    return {"kept": kept, **dict(sorted(dropped.items(), key=lambda each: (-each[1], each[0])))}
