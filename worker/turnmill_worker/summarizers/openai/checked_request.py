@@ -10,6 +10,7 @@ from typing import Final
 from turnmill.contract.estimate import Counter, CountText
 from turnmill.contract.names import Seq
 from turnmill.contract.render import without_memories
+from turnmill_worker import telemetry
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.errors import SummarizerMisconfigured, UnusableSummary
 from turnmill_worker.ports.work_while_waiting import done_while_waiting
@@ -174,7 +175,9 @@ class Asker:
     def _judged(
         self, question: Question, answer: Answer, checker: Callable[[], Checker]
     ) -> Accepted | Fault:
-        self.spent += self._prices.spent(answer, self._options.model)
+        spent = self._prices.spent(answer, self._options.model)
+        telemetry.spent(self._options.model, spent)
+        self.spent += spent
         return checker().check(
             answer, question.given, question.budget, sectioned=question.sectioned
         )

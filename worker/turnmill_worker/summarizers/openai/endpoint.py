@@ -27,6 +27,7 @@ from pydantic import SecretStr
 
 from turnmill.connection.credentials import read_secret
 from turnmill.contract.errors import InvalidInput
+from turnmill_worker import telemetry
 from turnmill_worker.errors import (
     EndpointRefused,
     RateLimited,
@@ -548,7 +549,9 @@ class GatedEndpoint:
         tokens = _estimated(prompt, options)
         round_ = self._admitted(tokens, options.timeout_s)
         try:
-            answer = self._endpoint.ask(prompt, options)
+            with telemetry.ModelCall(options.model, options.max_output_tokens) as call:
+                answer = self._endpoint.ask(prompt, options)
+                call.answered(answer.model, answer.prompt_tokens, answer.completion_tokens)
         except (SummarizerUnavailable, EndpointRefused) as error:
             self._gate.failed(round_, error, estimated=tokens)
             raise
