@@ -24,7 +24,7 @@ $(BIN)/turnmill: | $(BIN)/python
 
 $(VENV)/.ready: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --upgrade pip  # Python 3.11 brings one that knows no groups
-	$(PIP) -e '.[embedded,frameworks,postgres,tokenizers]' --group dev
+	$(PIP) -e '.[embedded,frameworks,postgres,telemetry,tokenizers]' --group dev
 	touch $@
 
 hooks: setup  ## Have git run what check runs before each commit
@@ -79,6 +79,7 @@ contracts: setup
 generated: setup
 	$(BIN)/python tools/settings_page.py --check
 	$(BIN)/python tools/models_table.py --check
+	$(BIN)/python tools/observability.py --check
 	$(BIN)/python tools/sync.py --check
 
 sync: setup  ## Write producer/turnmill/_sync from _async
@@ -88,9 +89,10 @@ format: setup  ## Rewrite the code the way check wants it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-pages: setup  ## Write docs/settings.md from the workers' settings, and the table of models
+pages: setup  ## Write docs/settings.md from the workers' settings, the table of models, dashboard and alerts
 	$(BIN)/python tools/settings_page.py
 	$(BIN)/python tools/models_table.py
+	$(BIN)/python tools/observability.py
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/.ready
 	$(PIP) --group docs
@@ -106,7 +108,7 @@ LOCKED := uv pip compile --quiet --upgrade --python-version 3.12 --python-platfo
 	--no-header --no-annotate --no-emit-index-url --constraint constraints.txt
 
 lock: setup  ## Write the hashes of what the image installs, from constraints.txt
-	$(BIN)/$(LOCKED) --extra worker --extra flower --extra postgres --extra tokenizers pyproject.toml \
+	$(BIN)/$(LOCKED) --extra worker --extra flower --extra postgres --extra telemetry --extra tokenizers pyproject.toml \
 		--output-file deploy/requirements.lock
 	echo hatchling | $(BIN)/$(LOCKED) - --output-file deploy/build.lock
 
