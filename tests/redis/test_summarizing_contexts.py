@@ -134,6 +134,15 @@ def test_what_cannot_be_sent_so_is_asked_for_in_the_ordinary_way(
     assert "tools" not in body
 
 
+def test_what_nobody_said_becomes_no_rule(site: Site) -> None:
+    site.endpoint = FakeEndpoint(faults={"injected": 1.0})
+    with site.endpoint:
+        site.compact()
+
+    assert "collector.example" not in str(site.client.read("s").messages)
+    assert site.records()[0].items["not-the-users"] >= 1
+
+
 def test_images_are_not_sent_again(site: Site) -> None:
     site.client.push("s", showing(png()))
 
