@@ -119,7 +119,7 @@ def test_it_is_said_in_the_api_that_is_spoken_and_without_calls_under_way(site: 
     ("tools", "settings"),
     [
         ([RESPONSES], {}),
-        ([CHAT], {"model_window_tokens": 7_000}),
+        ([CHAT], {"model_window_tokens": 5_000}),
         ([CHAT], {"redactor": "built-in"}),
     ],
 )
