@@ -199,6 +199,8 @@ class Store:
 
 
 def _is_due(info: ContextInfo) -> bool:
+    if info.policy.compact_when_idle_s and info.wait is None and (info.due_in_s or 0) > 0:
+        return False  # only if it stays quiet
     return info.pending_for_s is not None or info.due_in_s is not None
 
 

@@ -23,6 +23,7 @@ from turnmill_cli.evaluate.measuring import (
     needed_in,
     survival,
 )
+from turnmill_cli.evaluate.prompt_cache import RULES, PromptCache, beginnings
 from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.summarizers.openai.prices import Price
 from turnmill_worker.summarizers.registry import GROUP
@@ -134,8 +135,42 @@ def test_compaction_saves_tokens_and_a_cache_saves_money(strategy: str) -> None:
     assert found.compactions > 0
     assert 0.5 < found.saved < 1
     assert 0.5 < found.prefix < 1
-    assert found.usd_cached < found.usd < found.full_usd
-    assert found.full_usd_cached < found.full_usd
+    assert found.usd < found.full_usd
+    assert all(found.billed[name] < found.full_billed[name] for name in RULES)
+    assert found.billed["anthropic"] < found.usd
+
+
+SAID = [(b"system", 1100), (b"one", 100), (b"two", 300), (b"three", 500)]
+
+
+@pytest.mark.parametrize(
+    ("name", "billed"),
+    [
+        # 1,200 of 1,500 were there: 1,152 in steps of 128, at half the price.
+        ("openai", [1200, 1152 * 0.5 + 348, 1500]),
+        # Written for 1.25 times the price, read for a tenth: 300 s later nothing is left.
+        ("anthropic", [1200 * 1.25, 1200 * 0.1 + 300 * 1.25, 1500 * 1.25]),
+        ("anthropic-1h", [1200 * 2.0, 1200 * 0.1 + 300 * 2.0, 1500 * 0.1]),
+        ("openai-30m", [1200 * 1.25, 1200 * 0.1 + 300 * 1.25, 1500 * 0.1]),
+    ],
+)
+def test_a_prompt_costs_what_the_provider_s_rules_say(name: str, billed: list[float]) -> None:
+    cache, first, longer = PromptCache(RULES[name]), beginnings(SAID[:2]), beginnings(SAID[:3])
+
+    found = [cache.bill(first, 0), cache.bill(longer, 300), cache.bill(longer, 601)]
+
+    assert found == pytest.approx(billed)
+
+
+def test_after_a_change_only_what_stands_behind_a_mark_is_found_again() -> None:
+    cache, other = PromptCache(RULES["anthropic"]), [SAID[0], SAID[2], SAID[3]]
+    cache.bill(beginnings(SAID), 0)
+
+    assert cache.bill(beginnings(other), 10) == pytest.approx(1100 * 0.1 + 800 * 1.25)
+    assert cache.bill(beginnings([(b"short", 1023)]), 10) == 1023
+    far = [*other, *[(b"and so on", 1)] * 20]
+    assert cache.bill(beginnings(far), 20) == pytest.approx(1100 * 0.1 + 820 * 1.25)
+    assert cache.bill(beginnings(far[:-1]), 20) == pytest.approx(1900 * 0.1 + 19 * 1.25)
 
 
 # --- the command --------------------------------------------------------------------------------
@@ -146,7 +181,7 @@ def test_tables_are_for_a_person_or_for_markdown(run: Callable[..., Ran], asked:
     markdown = run(str(asked), "--markdown", "--no-costs", "--strategies", "window")
 
     assert shown.exit_code == markdown.exit_code == 0
-    for word in ("answers", "window", "$ cached"):
+    for word in ("answers", "window", "openai-30m"):
         assert word in shown.stdout
     assert markdown.stdout.splitlines()[2] == "| strategy | compacted | answers |"
 

@@ -70,7 +70,6 @@ from turnmill_worker.ports.values import (
     SessionRef,
 )
 from turnmill_worker.requests.export import Exporting
-from turnmill_worker.spending import Spent
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.store.leases import RedisLease
 from turnmill_worker.store.outgoing import RedisOutgoing
@@ -110,18 +109,21 @@ asked_for: list[dict[str, Any]] = [
     {"strategies": ("managed",), "recent_runs": 3, "passthrough_runs": 1},
 ]
 any_policy = st.builds(
-    lambda policy, asked, encoding, threshold, interval, keep, who, attempts, park: _any_policy(
-        policy,
-        {
-            **asked,
-            "encoding": encoding,
-            "quality_threshold": threshold,
-            "checkpoint_interval": interval,
-            "keep_checkpoints": keep,
-            **dict(zip(("summarizer", "batch"), who, strict=True)),
-            "model_attempts": attempts,
-            "park_after": park,
-        },
+    lambda policy, asked, encoding, threshold, interval, keep, who, attempts, park, idle: (
+        _any_policy(
+            policy,
+            {
+                **asked,
+                "encoding": encoding,
+                "quality_threshold": threshold,
+                "checkpoint_interval": interval,
+                "keep_checkpoints": keep,
+                **dict(zip(("summarizer", "batch"), who, strict=True)),
+                "model_attempts": attempts,
+                "park_after": park,
+                "compact_when_idle_s": idle,
+            },
+        )
     ),
     policies((512, 1024)),
     st.sampled_from(asked_for),
@@ -132,6 +134,7 @@ any_policy = st.builds(
     st.sampled_from([("extractive", False), ("openai", False), ("openai", True)]),
     st.sampled_from([0, 1, 3]),
     st.sampled_from([1, 3, 5]),
+    st.sampled_from([0.0, 0.0, 0.001]),
 )
 
 
@@ -232,8 +235,8 @@ class WatchedSessions(RedisSessions):
         lease = super().lease(ref, forced=forced)
         release = lease.release
 
-        def told(seen: Snapshot, *, spent: Spent | None = None) -> bool:
-            again = release(seen, spent=spent)
+        def told(seen: Snapshot, **options: Any) -> bool:
+            again = release(seen, **options)
             self.given_up(ref, seen)
             return again
 

@@ -7,10 +7,13 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import redis
+from pydantic import SecretStr
 
 from tests.processes import wait_until
 from tests.redis.conftest import Worker
@@ -19,11 +22,19 @@ from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract import jobs
 from turnmill.contract.keys import ENDPOINTS, endpoint_hash, endpoint_keys
 from turnmill.contract.names import Namespace, SessionId
+from turnmill.testing import FakeEndpoint
 from turnmill_worker.errors import CircuitOpen, RateLimited, SummarizerFailed, SummarizerUnavailable
 from turnmill_worker.ports.protocols import place_of
 from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.store import model_gates
 from turnmill_worker.store.model_gates import RedisGate
 from turnmill_worker.store.summaries import RedisWaiting
+from turnmill_worker.summarizers.openai.endpoint import (
+    GatedEndpoint,
+    ModelEndpoint,
+    ModelOptions,
+    Prompt,
+)
 
 # --- A model's gate: when it opens and closes, what it lets through, and that all workers share it.
 
@@ -133,6 +144,95 @@ def test_calls_under_way_when_it_opened_neither_close_nor_reopen_it(gate: Gate) 
     assert gate.fields()["openings"] == "1"
 
 
+SLOW = SummarizerUnavailable("no answer within 60 s", is_slow=True)
+
+
+def test_a_slow_model_is_not_taken_for_a_dead_one_until_nobody_is_answered(gate: Gate) -> None:
+    for _ in range(14):
+        gate.call(SLOW)
+    gate.call()
+    for _ in range(14):
+        gate.call(SLOW)
+    gate.other.admit(tokens=100, within_s=60)
+    gate.call(SLOW)
+
+    assert gate.wait_s() == pytest.approx(30, abs=1)
+
+
+def test_slow_answers_and_failures_count_together(gate: Gate) -> None:
+    for error in (SLOW, SLOW, SLOW, DOWN, DOWN, DOWN):
+        gate.call(error)
+    gate.other.admit(tokens=100, within_s=60)
+    gate.call(DOWN)
+
+    assert gate.wait_s() == pytest.approx(30, abs=1)
+    gate.pass_time(31)
+    gate.call(SLOW)  # a probe
+    assert gate.wait_s() == pytest.approx(60, abs=1)
+
+
+# Places
+
+
+def test_no_more_calls_are_under_way_than_there_are_places_whatever_models_they_ask(
+    limited: Callable[..., Gate],
+) -> None:
+    first, second = limited(most_at_once=2), limited(most_at_once=2)
+
+    with first.one.place(within_s=60), second.other.place(within_s=60):
+        for each in (first, second):
+            with pytest.raises(RateLimited) as refused, each.one.place(within_s=60):
+                pass
+            assert refused.value.retry_after_s == 0.5
+    with first.one.place(within_s=60), first.other.place(within_s=60):
+        pass
+
+
+def test_who_finds_no_place_soon_is_told_to_come_again(limited: Callable[..., Gate]) -> None:
+    gate = limited(most_at_once=2)
+    options = ModelOptions(model="m", timeout_s=10)
+
+    def ask(_: int) -> str:
+        try:
+            return asked.ask(Prompt("Be brief.", "Anna likes tea."), options).finish
+        except RateLimited:
+            return "later"
+
+    with (
+        FakeEndpoint(latency_s=1.5) as endpoint,
+        ModelEndpoint(api_key=SecretStr("k"), base_url=endpoint.base_url) as model,
+        ThreadPoolExecutor(8) as threads,
+    ):
+        asked = GatedEndpoint(model, gate.one)
+        found = Counter(threads.map(ask, range(8)))
+
+    assert endpoint.peak == 2
+    assert set(found) == {"stop", "later"}
+    assert found["stop"] >= 2
+
+
+def test_a_killed_workers_place_is_free_in_time_and_a_kept_one_is_not(
+    limited: Callable[..., Gate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_gates, "PROBE_MARGIN_MS", 100)
+    gate = limited(most_at_once=1)
+    died = gate.one.place(within_s=0.3)
+    died.__enter__()
+
+    def taken() -> bool:
+        with suppress(RateLimited), gate.other.place(within_s=0.3) as keep:
+            begun = time.monotonic()
+            while time.monotonic() - begun < 1:
+                keep()
+                with pytest.raises(RateLimited), gate.one.place(within_s=0.3):
+                    pass
+            return True
+        return False
+
+    assert not taken()
+    wait_until(taken, within_s=5)
+
+
 # Pauses
 
 
@@ -191,7 +291,7 @@ def test_it_tells_where_and_what_without_secrets_and_expires(
 
 def test_while_redis_cannot_be_asked_everything_is_let_through(own_server: EmbeddedRedis) -> None:
     with redis.Redis.from_url(own_server.url, socket_timeout=0.2) as client:
-        gate = Gate(client, requests_per_minute=1)
+        gate = Gate(client, requests_per_minute=1, most_at_once=1)
         under_way = gate.one.admit(tokens=100, within_s=60)
         own_server.stop()
 
@@ -201,6 +301,8 @@ def test_while_redis_cannot_be_asked_everything_is_let_through(own_server: Embed
 
         assert gate.one.admit(tokens=1, within_s=60) is None
         assert gate.other.admit(tokens=1, within_s=60) is None
+        with gate.one.place(within_s=60), gate.other.place(within_s=60):
+            pass
 
 
 # --- Who waits for a summary: namespaces take turns, and the one with the least room comes first.

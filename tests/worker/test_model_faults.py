@@ -30,19 +30,19 @@ REFUSED = ("EndpointRefused",)
 OPEN = ["CircuitOpen"]
 REFUSES = ("UnusableSummary: refused",)
 OUTWEIGHED = ("UnusableSummary: outweighed",)
-NO_ITEMS = ("UnusableSummary: no-items",)
+UNFINISHED = ("UnusableSummary: unfinished",)
 NONE_HOLDS = ("UnusableSummary: none-holds",)
 
 OUTCOMES: dict[Fault, tuple[str, tuple[str, ...] | None, int]] = {
     "ok": ("the model", None, 1),
-    "400": ("extractive", NEEDS_A_SETTING, 1),
+    "400": ("extractive", NEEDS_A_SETTING, 2),
     "401": ("extractive", REFUSED, 1),
     "429": ("extractive", LIMITED, 1),
     "timeout": ("extractive", PASSES, 1),
     "reset": ("extractive", PASSES, 1),
     "malformed": ("extractive", PASSES, 1),
     "refusal": ("extractive", REFUSES, 2),
-    "echo": ("extractive", NO_ITEMS, 2),
+    "echo": ("extractive", UNFINISHED, 2),
     "wrong-language": ("extractive", NONE_HOLDS, 2),
     "injected": ("the model", None, 1),
 }

@@ -9,8 +9,8 @@ import pytest
 import redis
 
 from tests.processes import WorkerProcess, wait_until
-from tests.worker.harness import NewServer
-from turnmill import ContextClient, SilentWaker
+from tests.worker.harness import NewServer, chat, push_all
+from turnmill import ContextClient, Policy, SilentWaker
 
 pytestmark = pytest.mark.worker
 
@@ -52,3 +52,28 @@ def test_of_three_workers_one_sweeps_at_a_time(
         one.kill()
         before = _calls(server, "smembers")
         wait_until(lambda: _calls(server, "smembers") > before, what="another worker sweeping")
+
+
+def test_a_session_that_falls_quiet_is_compacted_and_one_kept_warm_is_not(
+    new_server: NewServer, namespace: str, tmp_path: Path
+) -> None:
+    store, said = new_server(), chat(90)
+    policy = Policy(max_tokens=4_000, soft_ratio=0.95, idle_ratio=0.65, compact_when_idle_s=2.5)
+    with (
+        ContextClient(store.url, namespace=namespace, broker=SilentWaker()) as client,
+        WorkerProcess(store.url, tmp_path, name="one"),
+    ):
+        for name in ("quiet", "warm"):
+            client.open(name, policy)
+            push_all(client, name, said)
+        wait_until(lambda: client.info("quiet").counted_seq == len(said))
+        assert client.info("quiet").limits.soft > client.info("quiet").usage.total
+
+        def is_done() -> bool:
+            client.push("warm", {"role": "user", "content": "."})
+            return client.info("quiet").version == 1
+
+        wait_until(is_done)
+        info = client.info("quiet")
+        assert info.usage.total <= info.limits.target
+        assert client.info("warm").version == 0

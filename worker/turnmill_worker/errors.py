@@ -72,7 +72,7 @@ class SummarizerFailed(TurnmillError):
     """
 
     spent = Spent()
-    items: Mapping[str, int] = {}  # noqa: RUF012 - nobody changes it
+    items: Mapping[str, int] = {}
 
 
 class SummarizerUnavailable(Transient):
@@ -80,15 +80,19 @@ class SummarizerUnavailable(Transient):
 
     Attributes:
         retry_after_s: when it is worth asking again, or None when nobody knows.
-        spent: by calls before this one.
+        is_slow: it took the request, and did not answer in time.
+        spent: by calls before this one, and about what this one had taken when it broke off.
         items: as of ``SummaryRejected``.
     """
 
-    items: Mapping[str, int] = {}  # noqa: RUF012 - nobody changes it
+    items: Mapping[str, int] = {}
 
-    def __init__(self, message: str = "", *, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self, message: str = "", *, retry_after_s: float | None = None, is_slow: bool = False
+    ) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+        self.is_slow = is_slow
         self.spent = Spent()
 
 

@@ -55,9 +55,12 @@ class Settings(BaseSettings):
         model_key: the key of that endpoint.
         model_key_file: a file that holds the key, read when the key is not given itself.
         model_api: ``chat`` for Chat Completions, ``responses`` for the Responses API.
-        model_window_tokens: what the model reads at once; longer input is summarized in parts.
+        model_window_tokens: what the model reads at once; longer input is summarized in parts. If
+            this is not given and the endpoint tells, what it tells.
         model_requests_per_minute, model_tokens_per_minute: what all workers together may ask of
             one model at one endpoint; no limit when 0.
+        model_concurrency: calls that all workers together may have under way at the endpoint; no
+            limit when 0.
         model_prices: a file of prices that override list prices.
         batch_first_look_s: seconds until a batch (a policy's ``batch``) is looked for first.
         batch_longest_pause_s: most seconds between two looks; each pause is as long as all before
@@ -98,6 +101,7 @@ class Settings(BaseSettings):
     model_window_tokens: int = Field(default=128_000, ge=4096)
     model_requests_per_minute: int = Field(default=0, ge=0)
     model_tokens_per_minute: int = Field(default=0, ge=0)
+    model_concurrency: int = Field(default=0, ge=0)
     model_prices: Path | None = None
     batch_first_look_s: float = Field(default=30.0, gt=0)
     batch_longest_pause_s: float = Field(default=600.0, gt=0)

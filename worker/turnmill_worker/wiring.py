@@ -181,6 +181,7 @@ def _gates() -> RedisGates:
         _connect(GATE_TIMEOUT_S),
         requests_per_minute=settings().model_requests_per_minute,
         tokens_per_minute=settings().model_tokens_per_minute,
+        most_at_once=settings().model_concurrency,
     )
 
 

@@ -36,7 +36,7 @@ STRATEGIES: Final = ("rolling", "iterations", "window")
 VALUES: Final = ("coding", "calls")
 """How values that are needed later are found."""
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Of the JSON; raised when a field changes its meaning, or goes."""
 
 JOINED_TOKENS: Final = 60_000
@@ -119,6 +119,14 @@ class EvaluateOptions:
             help="A JSON file of prices, which come before list prices.",
         ),
     ] = None
+    pause: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="How long users take to go on: prompt caches expire meanwhile.",
+        ),
+    ] = 0.0
     no_costs: Annotated[bool, typer.Option("--no-costs", help="Compute no costs.")] = False
 
     def __post_init__(self) -> None:
@@ -248,7 +256,9 @@ def _measured(options: EvaluateOptions, summarizer: Summarizer) -> Evaluation:
                 kept[name] = measuring.survival(data, name, limit, writer)
                 on_steps(1)
                 if not options.no_costs:
-                    saved[name] = measuring.economy(joined, name, limit, writer, price)
+                    saved[name] = measuring.economy(
+                        joined, name, limit, writer, price, options.pause
+                    )
                     on_steps(1)
     return found
 
@@ -323,6 +333,7 @@ def _tables(found: Evaluation) -> Iterator[Sheet]:
         yield _survival(name, by, found)
     for name, economy in found.economy.items():
         yield _economy(name, economy, found)
+        yield _billed(name, economy, found)
 
 
 _MEANS: Final = {
@@ -346,14 +357,24 @@ def _survival(name: str, by: Mapping[str, Survival], found: Evaluation) -> Sheet
 
 def _economy(name: str, by: Mapping[str, Economy], found: Evaluation) -> Sheet:
     title = f"{name}: sent to {found.options.model}, input at list price ({found.prices})"
-    made = Sheet(title, ["strategy", "commits", "tokens", "saved", "prefix", "$", "$ cached"])
+    made = Sheet(title, ["strategy", "commits", "tokens", "saved", "prefix", "$"])
     full = next(iter(by.values()))
-    usd, cached = _usd(full.full_usd), _usd(full.full_usd_cached)
-    made.rows.append(("nothing", 0, full.full_tokens, "0%", "", usd, cached))
+    made.rows.append(("nothing", 0, full.full_tokens, "0%", "", _usd(full.full_usd)))
     for strategy, own in by.items():
-        usd, cached, prefix = _usd(own.usd), _usd(own.usd_cached), f"{own.prefix:.3f}"
-        row = (strategy, own.compactions, own.tokens, f"{own.saved:.0%}", prefix, usd, cached)
+        usd, prefix = _usd(own.usd), f"{own.prefix:.3f}"
+        row = (strategy, own.compactions, own.tokens, f"{own.saved:.0%}", prefix, usd)
         made.rows.append(row)
+    return made
+
+
+def _billed(name: str, by: Mapping[str, Economy], found: Evaluation) -> Sheet:
+    pause = f", users answer after {found.options.pause:g} s" if found.options.pause else ""
+    full = next(iter(by.values())).full_billed
+    made = Sheet(f"{name}: the same in $ by rules of prompt caches{pause}", ["strategy", *full])
+    made.rows.append(("nothing", *map(_usd, full.values())))
+    for strategy, own in by.items():
+        made.rows.append((strategy, *map(_usd, own.billed.values())))
+    made.caption = "With what is written to caches, and with the summarizer."
     return made
 
 

@@ -27,13 +27,14 @@ from turnmill.contract.policy import Policy
 from turnmill.contract.render import render, system_message
 from turnmill.read.projection import project
 from turnmill_cli.conversations import BadInput, json_lines
+from turnmill_cli.evaluate.prompt_cache import RULES, PromptCache, Sent, beginnings
 from turnmill_cli.output import CommandFailed
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.strategies.choose import plan as plan_compaction
 from turnmill_worker.compaction.with_digest import known_after
 from turnmill_worker.errors import InvalidSettings, SummarizerFailed, SummaryRejected
-from turnmill_worker.pipeline.decide import Skip, decide
+from turnmill_worker.pipeline.decide import Skip, decide, until_idle
 from turnmill_worker.pipeline.summarize import Draft, Writer
 from turnmill_worker.ports.protocols import Summarizer
 from turnmill_worker.ports.values import Summary
@@ -426,6 +427,13 @@ class InMemorySession:
             self._commit(draft)
         return draft is not None
 
+    def rest(self, quiet_s: float) -> bool:
+        """Nothing is pushed for so long; whether it was compacted meanwhile."""
+        self._snapshot = replace(self._snapshot, quiet_s=quiet_s)
+        done = self.compact()
+        self._snapshot = replace(self._snapshot, quiet_s=0.0)
+        return done
+
     def settle(self) -> None:
         """Compact as long as that is due."""
         while self.compact():
@@ -454,7 +462,8 @@ class InMemorySession:
     def _draft(self) -> Draft | None:
         """The first rung's draft that is good enough, else the best when there is no more room."""
         seen = self._snapshot
-        if isinstance(decide(seen.usage, seen.limits, seen.exceeded), Skip):
+        is_within = isinstance(decide(seen.usage, seen.limits, seen.exceeded), Skip)
+        if is_within and until_idle(seen) != 0:
             return None
         rejected: list[str] = []
         poor: list[Draft] = []
@@ -601,9 +610,8 @@ def policy_of(strategy: str, max_tokens: int, metered: MeteredSummarizer) -> Pol
 
 # --- what it saves --------------------------------------------------------------------------------
 
-# OpenAI's rule: a prompt's beginning is cached from 1,024 tokens on, in steps of 128.
-_CACHED_FROM: Final = 1024
-_CACHED_STEP: Final = 128
+_STEP_S: Final = 10.0
+"""Between two calls of an agent that works."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -616,8 +624,9 @@ class Economy:
         tokens: sent in all calls; ``full_tokens`` had nothing ever been taken out.
         prefix: mean share of a context that is, byte for byte, the beginning of the one before.
         pooled: the same over all tokens.
-        usd, usd_cached: the calls' input and the summarizer, without and with prompt caching.
-        full_usd, full_usd_cached: of the calls' input, had nothing been taken out.
+        usd: the calls' input and the summarizer, without prompt caching.
+        full_usd: of the calls' input, had nothing been taken out.
+        billed, full_billed: the same by each provider's rules of caching, at the same list price.
         summarizer_usd: part of ``usd`` that went to the summarizer.
     """
 
@@ -628,9 +637,9 @@ class Economy:
     prefix: float
     pooled: float
     usd: float
-    usd_cached: float
     full_usd: float
-    full_usd_cached: float
+    billed: Mapping[str, float]
+    full_billed: Mapping[str, float]
     summarizer_usd: float
 
     @property
@@ -666,8 +675,12 @@ def economy(
     max_tokens: int,
     metered: MeteredSummarizer,
     price: Price,
+    pause_s: float = 0.0,
 ) -> Economy:
-    """What the pipeline's ladder of this name sends and costs over these sessions."""
+    """What the pipeline's ladder of this name sends and costs over these sessions.
+
+    Users take ``pause_s`` longer than agents to go on.
+    """
     policy = policy_of(strategy, max_tokens, metered)
     totals = _Totals(metered.counter.count_messages)
     before_usd = metered.cost_usd
@@ -676,6 +689,7 @@ def economy(
         totals.begin(system)
         for at, message in enumerate(messages):
             session.push(message)
+            totals.at_s += _STEP_S + pause_s * (message["role"] == "user")
             totals.step(session.read(), message, called=_is_asked(messages, at))
         totals.compactions += session.compactions
     return totals.economy(price, metered.cost_usd - before_usd)
@@ -691,18 +705,20 @@ class _Totals:
     def __init__(self, count: Any) -> None:
         self._count = count
         self._known: dict[bytes, int] = {}
-        self.calls = self.compactions = self.tokens = self.cached = 0
-        self.full_tokens = self.full_cached = self._whole = self._whole_called = 0
+        self.calls = self.compactions = self.tokens = self.full_tokens = 0
+        self.at_s = 0.0
+        self._billed = dict.fromkeys(RULES, 0.0)
+        self._full_billed = dict.fromkeys(RULES, 0.0)
         self._shares: list[float] = []
         self._shared = self._total = 0
-        self._before: list[tuple[bytes, int]] = []
-        self._called: list[tuple[bytes, int]] = []
+        self.begin("")
 
     def begin(self, system: str) -> None:
         """A session begins."""
-        self._before, self._called = [], []
-        self._whole = self._count([{"role": "system", "content": system}]) if system else 0
-        self._whole_called = 0
+        self._before: list[Sent] = []
+        self._whole = [self._sent(system_message(system))] if system else []
+        self._caches = {name: PromptCache(rules) for name, rules in RULES.items()}
+        self._full_caches = {name: PromptCache(rules) for name, rules in RULES.items()}
 
     def step(self, context: Sequence[JsonMessage], newest: JsonMessage, *, called: bool) -> None:
         """A turn was pushed and the context read; ``called`` when a model call followed."""
@@ -714,16 +730,17 @@ class _Totals:
             self._shared += shared
             self._total += total
         self._before = sent
-        self._whole += self._sent(newest)[1]
+        self._whole.append(self._sent(newest))
         if called:
             self.calls += 1
             self.tokens += total
-            self.cached += _cacheable(_shared(sent, self._called))
-            self.full_tokens += self._whole
-            self.full_cached += _cacheable(self._whole_called)
-            self._called, self._whole_called = sent, self._whole
+            self.full_tokens += sum(tokens for _, tokens in self._whole)
+            ends, whole = beginnings(sent), beginnings(self._whole)
+            for name in RULES:
+                self._billed[name] += self._caches[name].bill(ends, self.at_s)
+                self._full_billed[name] += self._full_caches[name].bill(whole, self.at_s)
 
-    def _sent(self, message: JsonMessage) -> tuple[bytes, int]:
+    def _sent(self, message: JsonMessage) -> Sent:
         text = json.dumps(message, ensure_ascii=False).encode(errors="surrogatepass")
         if text not in self._known:
             self._known[text] = self._count([message])
@@ -739,14 +756,17 @@ class _Totals:
             prefix=sum(self._shares) / len(self._shares) if self._shares else 0.0,
             pooled=self._shared / self._total if self._total else 0.0,
             usd=price.cost(self.tokens) + summarizer_usd,
-            usd_cached=price.cost(self.tokens, cached=self.cached) + summarizer_usd,
             full_usd=price.cost(self.full_tokens),
-            full_usd_cached=price.cost(self.full_tokens, cached=self.full_cached),
+            billed={
+                name: tokens * price.cost(1) + summarizer_usd
+                for name, tokens in self._billed.items()
+            },
+            full_billed={name: n * price.cost(1) for name, n in self._full_billed.items()},
             summarizer_usd=summarizer_usd,
         )
 
 
-def _shared(now: Sequence[tuple[bytes, int]], before: Sequence[tuple[bytes, int]]) -> int:
+def _shared(now: Sequence[Sent], before: Sequence[Sent]) -> int:
     """Tokens of the messages at the beginning that were there before, byte for byte."""
     tokens = 0
     for (text, size), (was, _) in zip(now, before, strict=False):
@@ -754,7 +774,3 @@ def _shared(now: Sequence[tuple[bytes, int]], before: Sequence[tuple[bytes, int]
             break
         tokens += size
     return tokens
-
-
-def _cacheable(tokens: int) -> int:
-    return tokens // _CACHED_STEP * _CACHED_STEP if tokens >= _CACHED_FROM else 0

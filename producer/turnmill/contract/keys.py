@@ -141,9 +141,10 @@ class AskKeys:
 
 @dataclass(frozen=True, slots=True)
 class EndpointKeys:
-    """The key of one model at one endpoint."""
+    """The keys of one model at one endpoint; ``places`` of all models there have no name."""
 
     gate: str
+    places: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +250,8 @@ def endpoint_hash(place: str, model: str) -> str:
 
 def endpoint_keys(hashed: str) -> EndpointKeys:
     """The keys of a model at an endpoint, by its hash."""
-    return EndpointKeys(gate=f"turnmill:{{endpoint/{hashed}}}:gate")
+    tag = f"turnmill:{{endpoint/{hashed}}}"
+    return EndpointKeys(gate=f"{tag}:gate", places=f"{tag}:places")
 
 
 def _tag(namespace: Namespace, shard: int | str) -> str:

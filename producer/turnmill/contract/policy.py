@@ -80,6 +80,10 @@ _FOR_A_MODEL = ("model", "fallback_model")
 """Fields refused when no model is asked, unless the policy itself names ``OFFLINE``."""
 
 
+IDLE_S: Final = {"anthropic": 270, "anthropic-1h": 3420, "openai": 270, "openai-30m": 1710}
+"""``compact_when_idle_s`` for what caches prompts for 5, 60, 5 and 30 minutes: a tenth, or three
+minutes, before they expire. OpenAI's caches last for 30 minutes from GPT-5.6 on."""
+
 _TARGET: Final = 0.5
 _SUMMARY: Final = 0.35
 
@@ -98,6 +102,10 @@ class Policy(Strict):
         target_ratio: the share of the room a compaction aims for; less than ``soft_ratio``, so
             that commits are rare and the provider's prompt cache keeps hitting. Shortening alone
             may end two fifths of the way from here to ``soft_ratio``.
+        compact_when_idle_s: a session above ``idle_ratio`` is compacted after so many seconds
+            without a push and without an open call: just before the provider's prompt cache
+            expires (``when_idle``) a changed prefix costs nothing extra. 0: never.
+        idle_ratio: the share of the room from which on; halfway between the two above when None.
         summary_ratio: the share of the room for a summary, beside what turns leave of the target;
             .35, and less with a ``target_ratio`` below .5, unless it is given.
         ledger_ratio: the share of the summary's tokens set apart for the ledger, the facts kept
@@ -113,12 +121,17 @@ class Policy(Strict):
             worker, ``extractive`` stands in, and the compaction's record says why.
         model: the endpoint's name for the model; the workers' own when empty.
         fallback_model: asked when ``model`` fails, before ``extractive``; none when empty.
-        temperature: of the model; its default when None.
+        temperature: of the model; low when None, or its default if it takes no other.
+        reasoning_effort: of the model, such as ``low``; its default when empty.
         max_output_tokens: most tokens of one answer of the model, its reasoning included.
         batch: a model's summaries are asked for in batches, at half the price, while the session
             is far from its limits: each may take a day. For sessions that grow slowly, with a
             ``soft_ratio`` that leaves the time, and a ``target_ratio`` below it.
-        model_timeout_s: how long one call of the model may take, its last byte included.
+        summary_on: ``context``: a summary is asked for behind the context as the agent sends it,
+            its system prompt and tools included, which a provider may bill as cached; operations.md
+            says what that gives up. ``turns``: from the turns that leave, between marks.
+        model_timeout_s: how long the model may be silent: until an answer begins, and between its
+            pieces; one that is being written takes five times as long at most.
         model_attempts: how often a session that has room left waits for a model that fails for a
             passing reason before ``extractive`` stands in; 0: it stands in at once.
         park_after: compactions in a row that may fail before the session is parked: readable and
@@ -158,6 +171,8 @@ class Policy(Strict):
     reserved_tokens: int = Field(default=0, ge=0)
     soft_ratio: float = Field(default=0.8, gt=0, le=1)
     target_ratio: float = Field(default=_TARGET, gt=0, lt=1)
+    compact_when_idle_s: float = Field(default=0.0, ge=0, le=24 * 3600)
+    idle_ratio: float | None = Field(default=None, gt=0, le=1)
     summary_ratio: float = Field(default=_SUMMARY, gt=0, lt=1)
     ledger_ratio: float = Field(default=0.1, ge=0, lt=1)
     recent_turns_to_keep: int = Field(default=3, ge=0)
@@ -170,8 +185,10 @@ class Policy(Strict):
     model: str = Field(default="", max_length=200)
     fallback_model: str = Field(default="", max_length=200)
     temperature: float | None = Field(default=None, ge=0, le=2)
+    reasoning_effort: str = Field(default="", pattern="^[a-z]{0,16}$")
     max_output_tokens: int = Field(default=4096, ge=64, le=1_000_000)
     batch: bool = False
+    summary_on: Literal["turns", "context"] = "turns"
     model_timeout_s: float = Field(default=60.0, gt=0, le=600)
     model_attempts: int = Field(default=3, ge=0, le=20)
     park_after: int = Field(default=5, ge=1, le=100)
@@ -225,6 +242,13 @@ class Policy(Strict):
                 f"target_ratio {self.target_ratio:g} must lie in "
                 f"(0, soft_ratio={self.soft_ratio:g})"
             )
+        if self.idle_ratio is not None and not (
+            self.target_ratio < self.idle_ratio <= self.soft_ratio
+        ):
+            raise ValueError(
+                f"idle_ratio {self.idle_ratio:g} must lie in (target_ratio={self.target_ratio:g}, "
+                f"soft_ratio={self.soft_ratio:g}]"
+            )
         if self.summary_ratio >= self.target_ratio:
             raise ValueError(
                 f"summary_ratio {self.summary_ratio:g} must lie in "
@@ -246,6 +270,12 @@ class Policy(Strict):
                     f"{field}={getattr(self, field)!r} needs summarizer='openai', "
                     f"not {self.summarizer!r}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _batches_agree(self) -> Self:
+        if self.batch and self.summary_on == "context":
+            raise ValueError("summary_on='context' is for live requests: no batch is cached")
         return self
 
     @model_validator(mode="after")
@@ -325,6 +355,17 @@ class Policy(Strict):
         return cls(**{**preset, **fields})
 
     @classmethod
+    def when_idle(cls, cache: str, **fields: Any) -> Self:
+        """Compacted when it falls quiet, before this cache of prompts expires: one of ``IDLE_S``.
+
+        Raises:
+            InvalidPolicy: there is none of this name; also as for all fields.
+        """
+        if cache not in IDLE_S:
+            raise InvalidPolicy(f"no cache {cache[:40]!r}: there are {', '.join(IDLE_S)}")
+        return cls(**{"compact_when_idle_s": IDLE_S[cache], **fields})
+
+    @classmethod
     def for_model(
         cls, name: str, *, models: Mapping[str, Any] | str | None = None, **fields: Any
     ) -> Self:
@@ -355,6 +396,12 @@ class Policy(Strict):
             target=system_tokens + int(room * self.target_ratio),
             room=room,
         )
+
+    def idle_limit(self, limits: Limits) -> int:
+        """Above it a session that falls quiet is compacted."""
+        way = self.soft_ratio - self.target_ratio
+        share = 0.5 if self.idle_ratio is None else (self.idle_ratio - self.target_ratio) / way
+        return limits.target + int((limits.soft - limits.target) * share)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from email import message_from_bytes
 from email.policy import HTTP
@@ -12,6 +13,9 @@ from turnmill.testing.faults import Fault
 
 CREATED: Final = 1_700_000_000
 """A fixed time: answers are the same in every run."""
+
+
+_PIECE_CHARS: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +99,34 @@ def responses(body: dict[str, Any], reply: Reply, prompt_tokens: int) -> dict[st
             "total_tokens": prompt_tokens + written,
         },
     }
+
+
+def events(answer: dict[str, Any]) -> bytes:
+    """A completion or a response as a stream, as server-sent events."""
+    told: list[dict[str, Any]]
+    if answer["object"] == "response":
+        parts = [part for item in answer["output"] for part in item.get("content") or ()]
+        said = "".join(part.get("text") or "" for part in parts)
+        kind = "response.output_text.delta"
+        told = [{"type": kind, "delta": piece} for piece in _pieces(said)]
+        end = "incomplete" if answer["incomplete_details"] else "completed"
+        told.append({"type": f"response.{end}", "response": answer})
+    else:
+        choice, model = answer["choices"][0], answer["model"]
+        message = choice["message"]
+        deltas: list[Any] = [{"content": piece} for piece in _pieces(message["content"] or "")]
+        if message["refusal"]:
+            deltas.append({"refusal": message["refusal"]})
+        told = [{"delta": delta, "finish_reason": None} for delta in deltas]
+        told.append({"delta": {}, "finish_reason": choice["finish_reason"]})
+        told = [{"model": model, "choices": [each]} for each in told]
+        told.append({"model": model, "choices": [], "usage": answer["usage"]})
+    lines = [f"data: {json.dumps(each)}\n\n" for each in told]
+    return "".join([*lines, "data: [DONE]\n\n"]).encode("utf-8", "replace")
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[at : at + _PIECE_CHARS] for at in range(0, len(text), _PIECE_CHARS)]
 
 
 def models(names: tuple[str, ...]) -> dict[str, Any]:

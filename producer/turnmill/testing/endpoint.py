@@ -21,6 +21,9 @@ from turnmill.testing.batch_api import Batches, BatchFault, answered
 from turnmill.testing.faults import STATUS, Fault, Faults
 
 _MODEL_PATHS = ("/v1/chat/completions", "/v1/responses")
+_LOOKED_AT = "/v1/models"
+"""Nothing is asked there: looks are not among the requests."""
+
 _DRIP_S = 0.1
 _HUGE_PIECE = b"## Goal of a text that has no end. " * 2048
 
@@ -149,19 +152,22 @@ class FakeEndpoint:
         ):
             fault = "404"
         recorded = shapes.Recorded(method=method, path=path, body=body, key=key, fault=fault)
-        self.requests.append(recorded)
+        if path != _LOOKED_AT:
+            self.requests.append(recorded)
         status = STATUS.get(fault, 200)
         if status != 200:  # noqa: PLR2004
             # Like real endpoints, it repeats what it was sent: none of that may reach a log.
             said = f"refused a request with key {key} that says {recorded.prompt[-200:]}"
             return _Outcome(fault, status, json.dumps(shapes.failure(status, said)).encode())
-        if path == "/v1/models":
+        if path == _LOOKED_AT:
             return _Outcome(fault, 200, json.dumps(shapes.models(self.models)).encode())
         if self.batches.knows(path) and fault not in ("malformed", "not-openai"):
-            status, answered = self.batches.answer(method, path, body)
-            return _Outcome(fault, status, answered)
+            status, told = self.batches.answer(method, path, body)
+            return _Outcome(fault, status, told)
         if path not in _MODEL_PATHS and not self.batches.knows(path):
             return _Outcome(fault, 404, json.dumps(shapes.failure(404, "no such path")).encode())
+        if body.get("stream") and fault not in ("malformed", "not-openai"):
+            return _Outcome(fault, 200, shapes.events(answered(recorded)), "text/event-stream")
         return _Outcome(fault, 200, _body(recorded))
 
 
@@ -170,6 +176,7 @@ class _Outcome:
     fault: Fault
     status: int
     body: bytes
+    kind: str = "application/json"
 
 
 def _body(recorded: shapes.Recorded) -> bytes:
@@ -253,7 +260,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, outcome: _Outcome) -> None:
         head = [
             f"HTTP/1.1 {outcome.status} {HTTPStatus(outcome.status).phrase}",
-            "Content-Type: application/json",
+            f"Content-Type: {outcome.kind}",
             "x-request-id: req_fake",
         ]
         if outcome.fault == "huge":
@@ -268,7 +275,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         broken = outcome.fault == "reset"
         # One write, or Nagle's algorithm and a delayed acknowledgement cost 40 ms.
-        self.wfile.write(whole[: -len(outcome.body) // 2] if broken else whole)
+        self.wfile.write(whole[: -len(outcome.body) * 3 // 4] if broken else whole)
         if broken:
             self._reset()
 

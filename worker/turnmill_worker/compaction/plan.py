@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
 
 from turnmill.contract.context import JsonMessage, OpenRequest, Receipt, StoredContext, SummaryEvent
-from turnmill.contract.legality import segments
+from turnmill.contract.legality import CallTracker, segments
 from turnmill.contract.names import Seq
+from turnmill.contract.render import render_head
 from turnmill.contract.rules import Rule
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, images, interactions
 from turnmill_worker.reading.digest import Digest
@@ -122,6 +125,38 @@ Records = tuple[tuple[Seq, JsonMessage], ...]
 """Messages with the seqs of their turns, oldest first, never truncated."""
 
 
+@dataclass(frozen=True, slots=True)
+class SentContext:
+    """A context as its agent sends it, for a model that is to summarize it where it stands.
+
+    Attributes:
+        messages: system prompt, what stands for older turns, and turns, in chat's shape.
+        tools: as the session was told.
+        tokens: of both, at most.
+    """
+
+    messages: tuple[JsonMessage, ...]
+    tools: Sequence[Any]
+    tokens: int
+
+
+def sent_context(snapshot: Snapshot) -> SentContext | None:
+    """What the session's agent sent last, if the policy wants it summarized there.
+
+    None where a read cuts it, or its images would have to be sent again. A call whose result is not
+    there yet is left out.
+    """
+    if snapshot.policy.summary_on != "context" or snapshot.usage.total > snapshot.limits.hard:
+        return None
+    tracker = CallTracker()
+    turns = [tracker.repair(turn.shown) for turn in snapshot.turns]
+    whole, is_open = segments(turns, turns)
+    told = chain.from_iterable(whole[: len(whole) - is_open])
+    kept = chain.from_iterable(told)
+    sent = (*render_head(snapshot.stored, snapshot.system), *kept)
+    return None if images(sent) else SentContext(sent, snapshot.tools, snapshot.usage.total)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryRequest:
     """What a summarizer is asked: a text standing for the previous summary and these messages.
@@ -141,6 +176,7 @@ class SummaryRequest:
         rules: rules that do.
         ledger_tokens: tokens set apart for original passages beside the text. It may exceed its
             budget by as many: there are fewer of them then.
+        context: what the agent sent last, where the model is to be asked behind it.
         digest: what they are chosen from, and what a text may be chosen from; None for a request
             about ``previous`` and ``records`` alone.
     """
@@ -158,6 +194,7 @@ class SummaryRequest:
     asked: tuple[OpenRequest, ...] = ()
     rules: tuple[Rule, ...] = ()
     ledger_tokens: int = 0
+    context: SentContext | None = None
     digest: Digest | None = None
 
     @property
@@ -206,7 +243,10 @@ class Plan:
     @property
     def requests(self) -> tuple[SummaryRequest, ...]:
         """All summaries it needs, the one of the whole first."""
-        whole = () if self.request is None else (self.request,)
+        whole: tuple[SummaryRequest, ...] = ()
+        if self.request is not None:
+            context = None if self.request.template else sent_context(self.snapshot.before)
+            whole = (replace(self.request, context=context),)
         wanted = (*whole, *(request for _, request in self.wanted))
         asked, rules = self.asked, self.rules
         return tuple(replace(each, asked=asked, rules=rules) for each in wanted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from turnmill.contract.context import Elision, JsonMessage, Limits, StoredContext, Usage
 from turnmill.contract.marks import is_memories
@@ -144,8 +144,11 @@ class Snapshot:
         earlier: turns covered by now, for ``managed``, which looks back beyond the watermark.
         goal: most tokens a compaction may leave; 0 stands for the policy's target.
         system: the system prompt's text, for a template that shows it.
+        tools: of the agent, where a model is to be sent them.
         known: what is kept of turns up to the watermark, to choose texts from.
         tried: what came of asking models since the last commit.
+        put_off: below so many tokens no compaction is tried again.
+        quiet_s: since the newest turn was pushed.
         unelided: the snapshot without the elisions, rules and requests of a plan; None when it
             makes none.
         memo: what was worked out of it, for all snapshots that are made of it.
@@ -170,8 +173,11 @@ class Snapshot:
     earlier: tuple[LoggedTurn, ...] = ()
     goal: int = 0
     system: str = ""
+    tools: Sequence[Any] = ()
     known: Known = NOTHING_KNOWN
     tried: Tried = NOT_TRIED
+    put_off: int = 0
+    quiet_s: float = 0.0
     unelided: Snapshot | None = None
     memo: dict[str, object] = field(default_factory=dict, compare=False, repr=False)
 

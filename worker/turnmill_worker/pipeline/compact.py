@@ -25,7 +25,7 @@ from turnmill_worker.compaction.strategies.on_request import is_short
 from turnmill_worker.compaction.strategies.registry import registered, unknown_of
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.pipeline.batch import Batches, BatchWriter, NoBatches
-from turnmill_worker.pipeline.decide import Skip, decide
+from turnmill_worker.pipeline.decide import Skip, decide, until_idle
 from turnmill_worker.pipeline.estimate import Estimating
 from turnmill_worker.pipeline.ladder import Ladder, Ports
 from turnmill_worker.pipeline.summarize import Writer
@@ -212,8 +212,10 @@ class Pipeline:
                 outcome = self._batches.resume(ladder, self._writer, ask=summarize)
                 if outcome is not None:
                     return outcome
-            if isinstance(decide(snapshot.usage, snapshot.limits, snapshot.exceeded), Skip):
-                return ladder.give_up("skipped")
+            idle_s = until_idle(snapshot)
+            decision = decide(snapshot.usage, snapshot.limits, snapshot.exceeded)
+            if isinstance(decision, Skip) and idle_s != 0:
+                return ladder.skip(idle_s)
             if unknown := unknown_of(snapshot.policy.strategies):
                 log.warning("unknown strategies", names=unknown, known=registered())
             if _is_late(snapshot):

@@ -8,8 +8,9 @@ from typing import Final, Literal
 
 from turnmill.contract.context import Limits, Usage
 from turnmill.contract.estimate import file_of
+from turnmill.contract.legality import segments
 from turnmill.contract.policy import Policy
-from turnmill_worker.compaction.snapshot import counts_more_than_tokens
+from turnmill_worker.compaction.snapshot import Snapshot, counts_more_than_tokens
 from turnmill_worker.ports.values import Look
 
 USUAL_RATIO: Final = 0.5
@@ -65,6 +66,30 @@ def decide(usage: Usage, limits: Limits, exceeded: Mapping[str, str] | None = No
         return Compact("hard", (f"{usage.total} tokens exceed the hard limit of {limits.hard}",))
     requirement: Literal["soft", "urgent"] = "urgent" if usage.total > limits.urgent else "soft"
     return Compact(requirement, (f"{usage.total} tokens exceed the soft limit of {limits.soft}",))
+
+
+def waits_for_quiet(policy: Policy, usage: Usage, limits: Limits, *, put_off: int) -> bool:
+    """Whether the policy wants it compacted once nothing was pushed for a while."""
+    if not policy.compact_when_idle_s:
+        return False
+    return usage.total > max(policy.idle_limit(limits), put_off - 1)
+
+
+def until_idle(snapshot: Snapshot) -> float | None:
+    """Seconds until it is compacted unless something is pushed; None: it is not, whatever comes.
+
+    While a call is open its result is on the way, whatever time that takes.
+    """
+    policy, limits, off = snapshot.policy, snapshot.limits, snapshot.put_off
+    if not waits_for_quiet(policy, snapshot.usage, limits, put_off=off) or is_open(snapshot):
+        return None
+    return max(policy.compact_when_idle_s - snapshot.quiet_s, 0.0)
+
+
+def is_open(snapshot: Snapshot) -> bool:
+    """Whether its newest turns have a call without a result."""
+    messages = [*(turn.original for turn in snapshot.turns), *snapshot.pending_messages]
+    return segments(messages, messages)[1]
 
 
 def next_look(

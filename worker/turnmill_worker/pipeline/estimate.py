@@ -18,7 +18,7 @@ from turnmill.contract.render import render_head, system_message
 from turnmill.contract.tools import count_tools
 from turnmill_worker.compaction.snapshot import Tally, exceeded, images, interactions
 from turnmill_worker.pipeline.batch import Batches, NoBatches
-from turnmill_worker.pipeline.decide import Compact, decide, next_look
+from turnmill_worker.pipeline.decide import Compact, decide, next_look, waits_for_quiet
 from turnmill_worker.pipeline.ladder import HANDOVER_S, Ports
 from turnmill_worker.ports.values import (
     NOTHING_LEARNED,
@@ -75,6 +75,7 @@ class Estimating:
                 due=after.is_due,
                 urgent=after.is_urgent,
                 handover_s=HANDOVER_S if seen.summarized else 0.0,
+                idle_s=0.0 if tracker.open else after.idle_s,
                 look=after.look,
                 learned=after.learned,
             )
@@ -83,9 +84,7 @@ class Estimating:
                 continue
             turns += len(counted)
             tokens += sum(turn.tokens for turn in counted)
-            # A session that awaits a batch is due only at its next look, which may be too late.
-            waits = after.is_urgent and seen.policy.batch and self._batches.awaits(ref)
-            if recorded.newly_due or waits:
+            if recorded.newly_due or self._waits_too_long(ref, after):
                 self._send_on(ref, after)
             if not recorded.waiting:
                 return Outcome(outcome="estimated", session=ref.session, turns=turns, tokens=tokens)
@@ -106,6 +105,10 @@ class Estimating:
                 yield from found
             else:
                 self._ports.hints.send(jobs.ESTIMATE, ref)
+
+    def _waits_too_long(self, ref: SessionRef, after: _After) -> bool:
+        """A session that awaits a batch is due only at its next look, which may be too late."""
+        return after.is_urgent and after.seen.policy.batch and self._batches.awaits(ref)
 
     def _send_on(self, ref: SessionRef, after: _After) -> None:
         """Hint the job that will compact it: mostly it takes what the last compaction took."""
@@ -197,6 +200,13 @@ class _After:
     def is_urgent(self) -> bool:
         """Whether there is no room to wait."""
         return self.usage.total > self.limits.urgent
+
+    @property
+    def idle_s(self) -> float:
+        """After how long without a push it is compacted all the same; 0 when it is not."""
+        put_off, policy = self.seen.put_off, self.seen.policy
+        waits = waits_for_quiet(policy, self.usage, self.limits, put_off=put_off)
+        return policy.compact_when_idle_s if waits else 0.0
 
     @property
     def learned(self) -> Learned:

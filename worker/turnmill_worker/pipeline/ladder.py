@@ -191,6 +191,12 @@ class Ladder:
             self._hint_again()
         return self._outcome(outcome, **more)
 
+    def skip(self, idle_s: float | None) -> Outcome:
+        """Leave a session that is within its limits; due again after being quiet for that long."""
+        if self._lease.release(self._now, spent=self._wasted, idle_s=idle_s):
+            self._hint_again()
+        return self._outcome("skipped")
+
     def _look_back(self) -> None:
         """Give ``managed`` the covered turns no receipt names: a view of its runs shows them."""
         snapshot = self.snapshot

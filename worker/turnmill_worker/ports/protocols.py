@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from types import TracebackType
 from typing import Literal, Protocol
@@ -85,6 +86,15 @@ class Gate(Protocol):
 
         Raises:
             CircuitOpen, RateLimited: not now; say when it is worth asking again.
+        """
+
+    def place(self, *, within_s: float) -> AbstractContextManager[Callable[[], object]]:
+        """A place among the calls that are under way at the endpoint, for as long as it is held.
+
+        It is given to others after ``within_s``, unless what this gives is called before.
+
+        Raises:
+            RateLimited: all are taken.
         """
 
     def answered(self, round_: int | None, *, estimated: int, used: int) -> None:
@@ -246,10 +256,13 @@ class Lease(Protocol):
     def owner(self) -> str:
         """What tells this lease from all others."""
 
-    def release(self, seen: Snapshot, *, spent: Spent | None = None) -> bool:
+    def release(
+        self, seen: Snapshot, *, spent: Spent | None = None, idle_s: float | None = None
+    ) -> bool:
         """Give the lease up, nothing done; True when the session changed and is due at once.
 
-        ``spent`` on models since the last commit is kept for the next one's record.
+        ``spent`` on models since the last commit is kept for the next one's record. After
+        ``idle_s`` without a push it is due again.
         """
 
     def put_off(self, seen: Snapshot, *, until_tokens: int, spent: Spent | None = None) -> bool:

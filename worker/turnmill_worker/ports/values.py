@@ -271,6 +271,7 @@ class Counts:
         open_calls: calls that wait for their result after these turns.
         due, urgent: whether a compaction is wanted, and whether there is no room to wait for it.
         handover_s: when the sweep doubts that a summary job handed on was ever received, or 0.
+        idle_s: after how long without a push it is due all the same, or 0.
         look: when to count again.
         learned: of the provider's tokens.
     """
@@ -282,6 +283,7 @@ class Counts:
     due: bool
     urgent: bool = False
     handover_s: float = 0.0
+    idle_s: float = 0.0
     look: Look = Look(tokens=None, bound=0, ratio=1.0)
     tools_tokens: int = 0
     learned: Learned = NOTHING_LEARNED

@@ -6,6 +6,7 @@ They save duplicate cost; the version, not the lease, makes commits safe.
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 import uuid
@@ -95,9 +96,11 @@ class RedisLease:
                 self.retry(after_s=FIRST_PAUSE_S)  # unless the count of failures says later
         self._ended.set()
 
-    def release(self, seen: Snapshot, *, spent: Spent | None = None) -> bool:
+    def release(
+        self, seen: Snapshot, *, spent: Spent | None = None, idle_s: float | None = None
+    ) -> bool:
         """Give the lease up, nothing done; True when the session changed and is due at once."""
-        return self._release(seen, spent=spent)
+        return self._release(seen, spent=spent, idle_ms=math.ceil((idle_s or 0.0) * 1000))
 
     def put_off(self, seen: Snapshot, *, until_tokens: int, spent: Spent | None = None) -> bool:
         """As ``release``, and the session is not due again below ``until_tokens``."""
@@ -128,11 +131,12 @@ class RedisLease:
             below=max(seen.limits.urgent - Usage.REPLY, 0),
         )
 
-    def _release(
+    def _release(  # noqa: PLR0913 - what the script is told
         self,
         seen: Snapshot | None = None,
         *,
         again_ms: int = -1,
+        idle_ms: int = 0,
         put_off: int = 0,
         spent: Spent | None = None,
         stale: bool = False,
@@ -152,6 +156,7 @@ class RedisLease:
             newest=newest,
             newest_chain=newest_chain,
             again_ms=again_ms,
+            idle_ms=idle_ms,
             put_off=put_off,
             spent="" if spent in (None, NOTHING) else json.dumps(asdict(spent)),
             stale=int(stale),

@@ -7,7 +7,9 @@ together under its rate limits.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Literal, cast
 
 import structlog
@@ -23,6 +25,9 @@ log = structlog.get_logger()
 
 MOST_FAILURES: Final = 5
 """Failures in a row that open a breaker."""
+
+SLOW_SHARE: Final = 3
+"""So many calls without an answer in time count as one failure: a slow model is not a dead one."""
 
 MOST_REFUSALS: Final = 3
 """As many when all are refused: only a person can help then, but one may be a hiccup."""
@@ -46,16 +51,28 @@ MOST_WHY_CHARS: Final = 200
 TTL_MS: Final = 24 * 3600 * 1000
 SEEN_EVERY_S: Final = 600.0
 
-Kind = Literal["failed", "limited", "shut"]
+FULL_S: Final = 0.5
+"""When it is worth asking again for a place where all are taken."""
+
+KEEP_SHARE: Final = 4
+"""A place is kept anew when this part of its time is over."""
+
+Kind = Literal["failed", "slow", "limited", "shut"]
 
 
 class RedisGates:
     """The ``Gates`` port over a redis-py client that does not decode responses."""
 
     def __init__(
-        self, client: Any, *, requests_per_minute: int = 0, tokens_per_minute: int = 0
+        self,
+        client: Any,
+        *,
+        requests_per_minute: int = 0,
+        tokens_per_minute: int = 0,
+        most_at_once: int = 0,
     ) -> None:
         self._redis = client
+        self._most_at_once = most_at_once
         self._requests_per_minute = requests_per_minute
         self._tokens_per_minute = tokens_per_minute
 
@@ -67,6 +84,7 @@ class RedisGates:
             model,
             requests_per_minute=self._requests_per_minute,
             tokens_per_minute=self._tokens_per_minute,
+            most_at_once=self._most_at_once,
         )
 
 
@@ -81,6 +99,7 @@ class RedisGate:
         *,
         requests_per_minute: int = 0,
         tokens_per_minute: int = 0,
+        most_at_once: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._redis = client
@@ -90,6 +109,9 @@ class RedisGate:
         self._keys = endpoint_keys(self._hash)
         self._requests_per_minute = requests_per_minute
         self._tokens_per_minute = tokens_per_minute
+        # All models of an endpoint share its places.
+        self._places = endpoint_keys(endpoint_hash(self._place, ""))
+        self._most_at_once = most_at_once
         self._clock = clock
         self._listed_until = 0.0
 
@@ -120,6 +142,43 @@ class RedisGate:
         wait = number / 1000
         raise kind(f"{self._model}: {why[0].decode()} for {wait:.1f} s more", retry_after_s=wait)
 
+    @contextmanager
+    def place(self, *, within_s: float) -> Iterator[Callable[[], object]]:
+        """A place among the calls under way, and what keeps it longer than ``within_s``.
+
+        Raises:
+            RateLimited: all are taken.
+        """
+        if not self._most_at_once:
+            yield lambda: None
+            return
+        holder, lease_ms = uuid.uuid4().hex, int(within_s * 1000) + PROBE_MARGIN_MS
+        if not self._take_place(holder, lease_ms):
+            why = f"{self._model}: {self._most_at_once} calls are under way"
+            raise RateLimited(why, retry_after_s=FULL_S)
+        keep_at = self._clock() + within_s / KEEP_SHARE
+
+        def keep() -> None:
+            nonlocal keep_at
+            if self._clock() >= keep_at:
+                keep_at = self._clock() + within_s / KEEP_SHARE
+                self._take_place(holder, lease_ms)
+
+        try:
+            yield keep
+        finally:
+            with suppress(TurnmillError), translated():
+                self._redis.zrem(self._places.places, holder)
+
+    def _take_place(self, holder: str, lease_ms: int) -> bool:
+        keys, most = self._places, self._most_at_once
+        try:
+            took = run(self._redis, "take_place", keys, holder=holder, most=most, lease_ms=lease_ms)
+            return bool(took)
+        except TurnmillError as error:
+            log.warning("gate not asked", model=self._model, error=type(error).__name__)
+            return True
+
     def answered(self, round_: int | None, *, estimated: int, used: int) -> None:
         """Count an answer, or a refusal that is about the request alone."""
         if self._tell("gate_success", round_, estimated=estimated, used=used):
@@ -145,6 +204,7 @@ class RedisGate:
             why=why,
             retry_after_ms=-1 if wait_s is None else int(wait_s * 1000),
             most_failures=MOST_FAILURES,
+            slow_share=SLOW_SHARE,
             most_refusals=MOST_REFUSALS,
             open_ms=OPEN_MS,
             longest_open_ms=LONGEST_OPEN_MS,
@@ -183,4 +243,6 @@ class RedisGate:
 def _kind(error: SummarizerUnavailable | SummarizerFailed) -> Kind:
     if isinstance(error, RateLimited):
         return "limited"
-    return "shut" if isinstance(error, SummarizerFailed) else "failed"
+    if isinstance(error, SummarizerFailed):
+        return "shut"
+    return "slow" if error.is_slow else "failed"

@@ -7,6 +7,7 @@ import struct
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -105,7 +106,7 @@ def uncounted_in(reply: Sequence[Any]) -> Uncounted:
 
 def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
     """What ``snapshot.lua`` found."""
-    fields, body, known, entries, flat, commit_id, tools_tokens, ratios = reply
+    fields, body, known, entries, flat, commit_id, tools_tokens, ratios, time = reply
     meta = _Meta(fields, tools_tokens)
     stored = StoredContext.parse(body)
     counts = {int(k): int(v) for k, v in zip(flat[::2], flat[1::2], strict=True)}
@@ -139,6 +140,8 @@ def snapshot_in(ref: SessionRef, reply: Sequence[Any]) -> Snapshot:
         system=meta.system,
         known=decoded_known(known, stored.watermark),
         tried=_tried(*fields[-3:]),
+        put_off=meta.put_off,
+        quiet_s=int(time[0]) + int(time[1]) / 1e6 - log[-1].at_ms / 1000 if log else 0.0,
     )
 
 
@@ -173,6 +176,7 @@ class _Entry(NamedTuple):
     reflection: str
     mark: Mark
     chain: str
+    at_ms: int
 
 
 def _log(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[_Entry]:
@@ -189,6 +193,7 @@ def _log(entries: Sequence[tuple[bytes, Sequence[bytes]]]) -> list[_Entry]:
             _reflection(entry.fields),
             entry.mark,
             entry.chain,
+            int(entry.at_ms or 0),
         )
         for entry, messages in zip(raw, turns, strict=True)
     ]
@@ -298,6 +303,7 @@ class RedisSessions:
             is_due=int(counts.due),
             is_urgent=int(counts.urgent),
             handover_ms=int(counts.handover_s * 1000),
+            idle_ms=int(counts.idle_s * 1000),
             look_tokens="" if look.tokens is None else look.tokens,
             look_bound=look.bound,
             bound_ratio=f"{look.ratio:.3f}",
@@ -335,7 +341,15 @@ class RedisSessions:
     def snapshot(self, ref: SessionRef) -> Snapshot | None:
         """An immutable view of the session; None for an unknown one."""
         reply = self._run("snapshot", keys_of(ref))
-        return None if reply is None else snapshot_in(ref, reply)
+        if reply is None:
+            return None
+        found = snapshot_in(ref, reply)
+        if found.policy.summary_on == "turns":
+            return found
+        with translated():  # other tools by now are another revision, which no commit passes
+            body = self._redis.hget(keys_of(ref).meta, "tools")
+        check_plain(body)
+        return replace(found, tools=decode_json(body) if body else ())
 
     def covered(
         self, ref: SessionRef, epoch: str, *, first_seq: int, last_seq: int

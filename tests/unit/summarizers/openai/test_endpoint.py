@@ -108,6 +108,16 @@ class Gate:
     def __init__(self, refusals: Sequence[Exception] = ()) -> None:
         self.refusals = list(refusals)
         self.heard: list[tuple[Any, ...]] = []
+        self.held = 0
+
+    @contextmanager
+    def place(self, *, within_s: float) -> Iterator[Callable[[], object]]:
+        assert within_s == OPTIONS.timeout_s
+        self.held += 1
+        try:
+            yield lambda: None
+        finally:
+            self.held -= 1
 
     def admit(self, *, tokens: int, within_s: float) -> int | None:
         if self.refusals:
@@ -156,6 +166,7 @@ def test_a_failure_of_the_endpoint_is_told_by_its_kind(
         ask(endpoint, gate)
 
     assert gate.heard == [("failed", 7, name)]
+    assert not gate.held
 
 
 @pytest.mark.parametrize(
@@ -169,9 +180,11 @@ def test_a_failure_of_the_endpoint_is_told_by_its_kind(
 def test_what_is_not_let_through_is_not_asked(
     endpoint: FakeEndpoint, refusals: list[Exception]
 ) -> None:
+    gate = Gate(refusals)
     with pytest.raises(type(refusals[-1])):
-        ask(endpoint, Gate(refusals))
+        ask(endpoint, gate)
 
+    assert not gate.held
     assert endpoint.requests == []
 
 
@@ -199,12 +212,12 @@ def test_schema_limit_and_the_conversation_so_far_are_sent_as_the_api_wants_them
             *("Be brief.", "Hello.", "Hi.", "Sum up.")
         ]
         assert body["response_format"] == {"type": "json_schema", "json_schema": form}
-        assert body["max_completion_tokens"] == 300
+        assert body["max_completion_tokens"] == body["max_tokens"] == 300 + 1024
     else:
         assert body["instructions"] == "Be brief."
         assert [each["content"] for each in body["input"]] == ["Hello.", "Hi.", "Sum up."]
         assert body["text"] == {"format": {"type": "json_schema", **form}}
-        assert body["max_output_tokens"] == 300
+        assert body["max_output_tokens"] == 300 + 1024
 
 
 def test_no_answer_may_be_longer_than_the_options_say() -> None:

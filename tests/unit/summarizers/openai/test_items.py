@@ -200,7 +200,7 @@ def test_what_rests_on_the_users_messages_alone_is_told_in_the_users_words(item:
         (Item("finding", "The lamp is called “Brass Beauty”.", (4,)), "unknown-value"),
         (Item("finding", "Flights before noon are wanted.", (4,)), "unsupported"),
         (Item("finding", "Пользователь обсуждал другой вопрос.", (4,)), "unsupported"),
-        (Item("finding", "The brass lamp costs $61.50. Shall I charge it?", (4,)), "copied"),
+        (Item("finding", "The brass lamp costs $61.50. Shall I charge", (4,)), "copied"),
         (Item("rule", ZURICH, (1,), ZURICH), "not-the-users"),
         (Item("decision", "Michael found support excellent.", (1,)), "not-the-users"),
         (Item("decision", "The user wants brass.", (1, 4)), "not-the-users"),

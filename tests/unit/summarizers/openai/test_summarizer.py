@@ -46,7 +46,7 @@ def test_the_responses_api_is_told_to_store_nothing(endpoint: FakeEndpoint) -> N
     body = endpoint.requests[0].body
     assert endpoint.requests[0].path == "/v1/responses"
     assert (body["store"], body["max_output_tokens"]) == (False, 300)
-    assert "temperature" not in body
+    assert body["temperature"] == 0.2
 
 
 def test_every_message_is_sent_once_with_who_said_it(endpoint: FakeEndpoint) -> None:

@@ -132,7 +132,7 @@ redis.call('DEL', facts)
 if known ~= '' then
   redis.call('SET', facts, known)
 end
-redis.call('HDEL', meta, 'look_bound', 'put_off', 'model_failures', 'deferred', 'failures', 'error', 'parked_at',
+redis.call('HDEL', meta, 'look_bound', 'put_off', 'model_failures', 'deferred', 'idle', 'failures', 'error', 'parked_at',
   'waits', 'waits_at', 'waits_why', 'quality', 'stale')
 redis.call('ZREM', parked, session)
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail_tokens,

@@ -16,7 +16,7 @@ redis.call('HDEL', gate, 'pause_ms')
 if tonumber(seen[1]) ~= round then
   return 0
 end
-redis.call('HDEL', gate, 'failures', 'refusals', 'openings', 'open_until', 'probe_until')
+redis.call('HDEL', gate, 'failures', 'slow', 'refusals', 'openings', 'open_until', 'probe_until')
 if not seen[2] then
   return 0
 end

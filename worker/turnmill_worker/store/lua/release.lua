@@ -1,7 +1,8 @@
 -- Give up a lease: the session leaves the due list, or is due again after a while, or with more tokens.
 -- KEYS: meta, log, lease, due, backlog
--- ARGV: session, owner, counted_seq, revision, newest, newest_chain, again_ms:number, put_off:number, spent, stale:number, waits, why, below:number
+-- ARGV: session, owner, counted_seq, revision, newest, newest_chain, again_ms:number, idle_ms:number, put_off:number, spent, stale:number, waits, why, below:number
 -- newest, newest_chain: as in commit.lua
+-- idle_ms: how long nobody may push until it is due all the same, or 0
 -- spent: on models since the last commit, or nothing new; stale: 1 when a summary was written for nothing; waits: for its turn, model or batch, or nothing; why: its models wrote nothing, or nothing new; below: tokens up to which it may wait, or is put off
 -- returns: 1 when it is due at once: turns were counted or the revision changed since, or it has no room left to wait; else 0
 if redis.call('GET', lease) ~= owner then
@@ -56,7 +57,12 @@ if not is_same or (seen[3] or '0') .. (seen[8] or '') ~= revision or ((seen[2] o
   redis.call('ZADD', due, now, session)
   return 1
 end
-redis.call('ZREM', due, session)
+if idle_ms > 0 then
+  redis.call('HSET', meta, 'idle', 1)
+  redis.call('ZADD', due, now + idle_ms, session)
+else
+  redis.call('ZREM', due, session)
+end
 -- Pushes relied on this job to look for what came meanwhile.
 redis.call('ZADD', backlog, 'XX', 'LT', now, session)
 -- The next turn may make possible what was not; or what was put off waits for its tokens.

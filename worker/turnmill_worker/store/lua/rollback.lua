@@ -46,7 +46,7 @@ redis.call('ZADD', ids, 0, '')
 
 local version = redis.call('HINCRBY', meta, 'version', 1)
 redis.call('SET', context, body)
-redis.call('HDEL', meta, 'look_bound', 'put_off', 'model_failures', 'deferred', 'failures', 'error', 'parked_at',
+redis.call('HDEL', meta, 'look_bound', 'put_off', 'model_failures', 'deferred', 'idle', 'failures', 'error', 'parked_at',
   'waits', 'waits_at', 'waits_why')
 redis.call('ZREM', parked, session)
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail_tokens,

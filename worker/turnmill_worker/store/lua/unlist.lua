@@ -7,8 +7,9 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if redis.call('EXISTS', meta) == 1 then
   -- Redis' clock was set back, or another Redis took over: what was due then would wait for the difference.
-  -- A batch may be looked at as rarely as its settings say.
-  for _, list in ipairs(redis.call('EXISTS', batch) == 1 and {backlog} or {backlog, due}) do
+  -- A batch may be looked at as rarely as its settings say, and a session be quiet for as long as its policy does.
+  local is_long = redis.call('EXISTS', batch) == 1 or redis.call('HEXISTS', meta, 'idle') == 1
+  for _, list in ipairs(is_long and {backlog} or {backlog, due}) do
     if (tonumber(redis.call('ZSCORE', list, session)) or 0) > now + ahead_ms then
       redis.call('HDEL', meta, 'postponed_until', 'deferred')
       redis.call('ZADD', list, now, session)

@@ -10,11 +10,12 @@ from turnmill.contract.estimate import Counter
 from turnmill.contract.names import Seq
 from turnmill.contract.render import without_memories
 from turnmill_worker.compaction.items import Item, carried, fitting, still_true, told
-from turnmill_worker.compaction.plan import SummaryRequest
+from turnmill_worker.compaction.plan import SentContext, SummaryRequest
 from turnmill_worker.errors import SummarizerMisconfigured, UnusableSummary
 from turnmill_worker.ports.work_while_waiting import done_while_waiting
 from turnmill_worker.spending import Spent
 from turnmill_worker.summarizers.openai.answers import SCHEMA, items_in, unwrapped
+from turnmill_worker.summarizers.openai.behind_context import behind, can_be_sent, index_of
 from turnmill_worker.summarizers.openai.endpoint import Answer, Endpoint, ModelOptions, Prompt
 from turnmill_worker.summarizers.openai.prices import Prices
 from turnmill_worker.summarizers.openai.prompts import (
@@ -79,12 +80,14 @@ class Question:
         system: the instructions.
         blocks: the data.
         budget: most tokens of the text, or of the items.
+        context: what it is asked behind, or None.
         free: the instructions are a template's, and the answer is a text; else it has items.
     """
 
     system: str
     blocks: Sequence[Block]
     budget: int
+    context: SentContext | None = None
     free: bool = False
 
     @property
@@ -153,7 +156,7 @@ class Asker:
             kept = self._verifier().verified(found)
             if kept:
                 return kept
-            self.faults.append(_stopped(answer) or ("none-holds" if found else "no-items"))
+            self.faults.append("none-holds" if found else _stopped(answer) or "no-items")
         return []
 
     def unusable(self) -> UnusableSummary:
@@ -183,7 +186,9 @@ class Asker:
         many = min(max(limit // _ITEM_TOKENS, _LEAST_ITEMS), _MOST_ITEMS)
         closing.append(self._marks.closing("items_closing", limit, many=str(many)))
         prompt = self._marks.prompt(question.system, question.blocks, closing)
-        return replace(prompt, schema=SCHEMA, limit=max(_ANSWER * limit, _LEAST_ANSWER))
+        prompt = replace(prompt, schema=SCHEMA, limit=max(_ANSWER * limit, _LEAST_ANSWER))
+        api = self._setup.options.api
+        return behind(question.context, prompt, api) if question.context else prompt
 
     def _problem(self) -> str:
         """What was wrong with an answer: reasons and counts, and nothing it said."""
@@ -304,12 +309,14 @@ class Work:
 
         ``answered`` is a model's answer to the only prompt, where it was asked before.
         """
-        parts = self._parts()
+        behind_context = self._behind_context()
+        parts = [] if behind_context else self._parts()
         if self.free and len(parts) <= 1:
             return Written(text=self.asker.text(self._text_of(parts), answered))
+        questions = [self._items_of([part]) for part in parts] or [self._items_of([])]
         added: list[Item] = []
-        for at in range(max(len(parts), 1)):
-            added += self.asker.items(self._items_of(parts[at : at + 1]), answered)
+        for question in [behind_context] if behind_context else questions:
+            added += self.asker.items(question, answered)
         if self.free:
             return Written(text=self.asker.text(self._text_of([told(added)], "notes")))
         if not added:
@@ -327,6 +334,17 @@ class Work:
     def dropped(self) -> Mapping[str, int]:
         """How many items could not be believed so far, by reason."""
         return dict(self._verifier.dropped) if self._verifier else {}
+
+    def _behind_context(self) -> Question | None:
+        """The same asked behind the agent's context, where it is wanted, can be sent and fits."""
+        context, options = self.request.context, self.setup.options
+        if context is None or self.setup.redactor or not can_be_sent(context, options.api):
+            return None
+        index = index_of(self.entries, self.marks)
+        used = context.tokens + self.count(instructions()) + self.count(index.text)
+        if used + options.max_output_tokens + _FRAME_TOKENS > options.window_tokens * _MARGIN:
+            return None
+        return replace(self._items_of([]), blocks=[index], context=context)
 
     def _stands_anyway(self) -> str:
         """What a model need not say again: what the user laid down and asked for, and items."""

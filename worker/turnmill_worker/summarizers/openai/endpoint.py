@@ -5,21 +5,25 @@ Within limits of time and bytes, and behind the gate that all workers share.
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, Literal, Protocol, Self, TypeVar
 from urllib.parse import urlsplit
 
 import httpcore2
 import httpx2
 import openai
+import structlog
 from openai import OpenAI
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
@@ -38,6 +42,10 @@ from turnmill_worker.errors import (
 )
 from turnmill_worker.ports.protocols import Gate
 from turnmill_worker.ports.work_while_waiting import waiting_begins
+from turnmill_worker.spending import NOTHING, Spent
+from turnmill_worker.summarizers.openai.streaming import Transcript
+
+log = structlog.get_logger()
 
 _MOST_TOKENS: Final = 2**31
 """More is no number of tokens, and databases cannot store it."""
@@ -51,7 +59,9 @@ class Answer:
         finish: ``stop`` when the model had finished, else why it stopped.
         refused: the model refused by the API's own means.
         model: the name the endpoint gives it.
-        has_usage: the numbers below are the endpoint's.
+        has_usage: the numbers below are the endpoint's, or ours of an answer that we cut off.
+        completion_tokens: reasoning included.
+        reasoning_tokens: as the endpoint tells, or by the length of what it shows of them.
         batched: it was asked for in a batch, at the price of one.
     """
 
@@ -63,7 +73,29 @@ class Answer:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+    reasoning_tokens: int = 0
     batched: bool = False
+
+    @property
+    def reasoned(self) -> int:
+        """Tokens of reasoning: all of them, where a text was cut off before it began."""
+        is_silent = self.finish == "length" and not self.text.strip()
+        return self.completion_tokens if is_silent else self.reasoning_tokens
+
+    def is_cut_by_reasoning(self, limit: int) -> bool:
+        """Whether reasoning took what was meant for a text of ``limit`` tokens."""
+        said = self.completion_tokens - self.reasoned
+        return self.finish == "length" and self.reasoned > 0 and said < limit
+
+    def after(self, earlier: Answer) -> Answer:
+        """The same, paid for together with an earlier one to the same prompt."""
+        return replace(
+            self,
+            has_usage=self.has_usage and earlier.has_usage,
+            prompt_tokens=self.prompt_tokens + earlier.prompt_tokens,
+            cached_tokens=self.cached_tokens + earlier.cached_tokens,
+            completion_tokens=self.completion_tokens + earlier.completion_tokens,
+        )
 
 
 def from_chat(completion: Any) -> Answer:
@@ -73,8 +105,15 @@ def from_chat(completion: Any) -> Answer:
     refused = bool(getattr(choice.message, "refusal", None))
     if not isinstance(text, str):
         raise TypeError("content is not text")
+    thought = getattr(choice.message, "reasoning_content", None) or ""
+    if text.lstrip().startswith(_THINKS):
+        # Servers that do not know the model's template leave its reasoning in the text.
+        more, _, text = text.partition(_THOUGHT)
+        thought += more
     # Some servers leave the reason out; a text that ends is taken to be whole only with one.
     usage = completion.usage
+    told = _number(getattr(usage, "completion_tokens_details", None), "reasoning_tokens")
+    written = _number(usage, "completion_tokens")
     details = getattr(usage, "prompt_tokens_details", None)
     return Answer(
         text=text,
@@ -84,7 +123,8 @@ def from_chat(completion: Any) -> Answer:
         has_usage=usage is not None,
         prompt_tokens=_number(usage, "prompt_tokens"),
         cached_tokens=_number(details, "cached_tokens"),
-        completion_tokens=_number(usage, "completion_tokens"),
+        completion_tokens=written,
+        reasoning_tokens=told or min(_tokens(len(thought)), written),
     )
 
 
@@ -104,6 +144,7 @@ def from_response(response: Any) -> Answer:
         prompt_tokens=_number(usage, "input_tokens"),
         cached_tokens=_number(getattr(usage, "input_tokens_details", None), "cached_tokens"),
         completion_tokens=_number(usage, "output_tokens"),
+        reasoning_tokens=_number(getattr(usage, "output_tokens_details", None), "reasoning_tokens"),
     )
 
 
@@ -130,19 +171,82 @@ def _number(holder: Any, name: str) -> int:
     return value if isinstance(value, int) and 0 < value <= _MOST_TOKENS else 0
 
 
+_THINKS: Final = "<think>"
+_THOUGHT: Final = "</think>"
+_CHARS_PER_TOKEN: Final = 3.5
+
+
+def _tokens(chars: int) -> int:
+    """About how many tokens so many characters are."""
+    return math.ceil(chars / _CHARS_PER_TOKEN)
+
+
 MOST_BYTES: Final = 4 * 1024 * 1024
 """Bytes of an answer with its headers: a hundred times what a long summary needs."""
 
 
 _PIECE: Final = 16 * 1024
 
+_LONGEST: Final = 5
+"""An answer that goes on being written may take so many times as long as silence may."""
+
+_PAUSE_SHARE: Final = 0.1
+_SHORTEST_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 1.0
+"""What was written meanwhile is read together: word by word costs a worker ten times as much."""
+
+_LAST_S: Final = 1.0
+_DATA: Final = b"data:"
+_DONE: Final = b"[DONE]"
+
+
+def _nothing() -> None:
+    """For who need not know."""
+
 
 class Call:
-    """A call under way, which one thread makes from its beginning to its end."""
+    """A call under way, which one thread makes from its beginning to its end.
 
-    def __init__(self, timeout_s: float) -> None:
-        self._deadline = time.monotonic() + timeout_s
+    Attributes:
+        lost: what was spent on an answer that broke off, about.
+    """
+
+    def __init__(self, timeout_s: float, alive: Callable[[], object] = _nothing) -> None:
+        self._alive = alive
+        self._timeout_s = timeout_s
+        self._begun = time.monotonic()
+        self._deadline = self._begun + timeout_s
+        self._end = self._begun + timeout_s * _LONGEST
         self._read = 0
+        self._is_written = False
+        self.lost = NOTHING
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its answer has been written for as long as one may be."""
+        return time.monotonic() >= self._end
+
+    def goes_on(self) -> None:
+        """More of the answer has come: time and bytes count from here."""
+        self._deadline = min(time.monotonic() + self._timeout_s, self._end)
+        self._read = 0
+        self._is_written = True
+        self._alive()
+
+    def ends(self) -> None:
+        """Nothing of the answer is to come: what is left is soon read, and the connection free."""
+        self._deadline = min(self._deadline, time.monotonic() + _LAST_S)
+
+    def lose(self, told: int, wrote: int) -> None:
+        """The answer broke off; tokens read and written are paid for if it had begun."""
+        if wrote:
+            self.lost = Spent(calls=1, prompt_tokens=told, completion_tokens=wrote, cost_usd=None)
+
+    def pause(self) -> None:
+        """Lets some more be written, if that has begun."""
+        if self._is_written:
+            share = (time.monotonic() - self._begun) * _PAUSE_SHARE
+            time.sleep(min(max(share, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S))
 
     @property
     def is_too_large(self) -> bool:
@@ -171,9 +275,9 @@ _CALL: ContextVar[Call | None] = ContextVar("turnmill_model_call", default=None)
 
 
 @contextmanager
-def one_call(timeout_s: float) -> Iterator[Call]:
+def one_call(timeout_s: float, alive: Callable[[], object] = _nothing) -> Iterator[Call]:
     """Everything this thread does over a bounded client in the block counts as one call."""
-    call = Call(timeout_s)
+    call = Call(timeout_s, alive)
     token = _CALL.set(call)
     try:
         yield call
@@ -234,8 +338,10 @@ class _Stream(httpcore2.NetworkStream):
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         waiting_begins()
-        received = self._inner.read(max_bytes, _left_s(timeout, httpcore2.ReadTimeout))
         call = _CALL.get()
+        if call is not None:
+            call.pause()
+        received = self._inner.read(max_bytes, _left_s(timeout, httpcore2.ReadTimeout))
         if call is not None:
             call.add(len(received))
         return received
@@ -284,7 +390,8 @@ def translated(
 ) -> SummarizerUnavailable | SummarizerMisconfigured:
     """Our error for theirs: its kind and numbers, none of its words."""
     if isinstance(error, openai.APITimeoutError):
-        return SummarizerUnavailable(f"{model}: no answer within {timeout_s:g} s")
+        slow = not isinstance(error.__cause__, httpx2.ConnectTimeout)
+        return SummarizerUnavailable(f"{model}: no answer within {timeout_s:g} s", is_slow=slow)
     if not isinstance(error, openai.APIStatusError):
         return SummarizerUnavailable(f"{model}: {type(error).__name__}")
     status = error.status_code
@@ -348,15 +455,18 @@ class ModelOptions:
 
     Attributes:
         model: the endpoint's name for it.
-        temperature: left to the model when None; reasoning models refuse any other.
+        temperature: low when None; left to models that refuse it.
+        reasoning_effort: left to the model when empty.
         max_output_tokens: most tokens of one answer, reasoning included.
         window_tokens: what the model takes, input and output together.
-        timeout_s: most time of one call, from its beginning to the last byte of the answer.
+        timeout_s: most time until an answer begins, and between its pieces; all of one that does
+            not come in pieces.
         api: which of the two APIs is spoken.
     """
 
     model: str
     temperature: float | None = None
+    reasoning_effort: str = ""
     max_output_tokens: int = 4096
     window_tokens: int = 128_000
     timeout_s: float = 60.0
@@ -415,6 +525,12 @@ class ModelEndpoint:
             # A conversation goes where the operator said; redirects are not followed.
             http_client=bounded_client(openai.DefaultHttpxClient(follow_redirects=False)),
         )
+        self._learned: dict[tuple[Api, str], Learned] = {}
+        # OpenAI's own takes one name of the limit only. Others may know the older one, or both.
+        self._left_out = frozenset({"max_tokens"} if base_url == OPENAI_URL else ())
+        self._looking = Lock()
+        self._look_at = 0.0
+        self._windows: dict[str, int] | None = {} if base_url == OPENAI_URL else None
         # Imports parts of the package now, so that no request does beside other threads.
         _ = self._client.chat, self._client.responses, self._client.files, self._client.batches
 
@@ -431,19 +547,59 @@ class ModelEndpoint:
         """Closes its connections."""
         self._client.close()
 
-    def ask(self, prompt: Prompt, options: ModelOptions) -> Answer:
-        """The model's answer, whatever it is worth.
+    def ask(
+        self, prompt: Prompt, options: ModelOptions, alive: Callable[[], object] = _nothing
+    ) -> Answer:
+        """The model's answer, whatever it is worth; ``alive`` is called now and then meanwhile.
 
         Raises:
             SummarizerUnavailable: the same request may succeed later.
             SummarizerMisconfigured: it will not.
         """
-        return self.run(lambda client: _respond(client, prompt, options), options)
+        learned = self._learned_of(options)
+        limit = min(prompt.limit or options.max_output_tokens, options.max_output_tokens)
+        asked = replace(prompt, limit=limit)
+        answer: Answer | None = None
+        while True:
+            alive()
+            given = _most_of(asked, options, learned)
+            newest = self.run(lambda it: _respond(it, asked, options, learned), options, alive)
+            learned.heed(newest, limit)
+            answer = newest.after(answer) if answer else newest
+            # Asked again as before, it would reason as long and say as little.
+            has_more = _most_of(asked, options, learned) > given
+            if not (newest.is_cut_by_reasoning(limit) and has_more):
+                return answer
 
-    def run(self, call: Callable[[openai.OpenAI], T], options: ModelOptions) -> T:
+    def body(self, prompt: Prompt, options: ModelOptions) -> dict[str, Any]:
+        """What a line of a batch holds: nothing that the model was found to refuse."""
+        learned = self._learned_of(options)
+        return learned.kept(body_of(prompt, options, learned))
+
+    def window_tokens(self, model: str) -> int:
+        """The model's window as the endpoint tells it; 0 when it does not, or cannot be asked."""
+        with self._looking:
+            now = time.monotonic()
+            if self._windows is None and now >= self._look_at:
+                self._look_at = now + _LOOK_AGAIN_S
+                bounds = ModelOptions(model="models", timeout_s=_LOOK_S)
+                with suppress(SummarizerUnavailable, SummarizerMisconfigured):
+                    self._windows = self.run(_windows, bounds)
+            windows = self._windows or {}
+            return windows.get(model) or windows.get(_THE_ONLY, 0)
+
+    def _learned_of(self, options: ModelOptions) -> Learned:
+        return self._learned.setdefault((options.api, options.model), Learned(self._left_out))
+
+    def run(
+        self,
+        call: Callable[[openai.OpenAI], T],
+        options: ModelOptions,
+        alive: Callable[[], object] = _nothing,
+    ) -> T:
         """What the call gets from the endpoint; errors as of ``ask``, which name this model."""
         failure: SummarizerUnavailable | SummarizerMisconfigured
-        with one_call(options.timeout_s) as bounds:
+        with one_call(options.timeout_s, alive) as bounds:
             try:
                 return call(self._client)
             except openai.OpenAIError as error:
@@ -454,6 +610,7 @@ class ModelEndpoint:
                     f"{options.model}: the endpoint's answer is not of the API "
                     f"({type(error).__name__})"
                 )
+        failure.spent = bounds.lost
         if bounds.is_too_large:
             failure = SummarizerUnavailable(
                 f"{options.model}: an answer of more than {MOST_BYTES:,} bytes"
@@ -462,43 +619,243 @@ class ModelEndpoint:
         raise failure
 
 
-def body_of(prompt: Prompt, options: ModelOptions) -> dict[str, Any]:
+def _most_of(prompt: Prompt, options: ModelOptions, learned: Learned) -> int:
+    """Most tokens of an answer, with what the model reasons before it."""
+    limit = prompt.limit or options.max_output_tokens
+    return min(limit + learned.room, options.max_output_tokens)
+
+
+def body_of(
+    prompt: Prompt, options: ModelOptions, learned: Learned | None = None
+) -> dict[str, Any]:
     """The body sent to the API's path, live or in a batch."""
     body: dict[str, Any] = {"model": options.model}
     if options.temperature is not None:
         body["temperature"] = options.temperature
     if prompt.tools:
         body |= {"tools": list(prompt.tools), "tool_choice": "none"}
-    limit = min(prompt.limit or options.max_output_tokens, options.max_output_tokens)
+    most = _most_of(prompt, options, learned or Learned())
     system = _sendable(prompt.system)
     messages = [*prompt.before, {"role": "user", "content": _sendable(prompt.user)}]
     form = {"type": "json_schema", "name": "answer", "strict": True, "schema": prompt.schema}
     if options.api == "responses":
         body |= {"instructions": system, "input": messages, "store": False}
         body |= {"text": {"format": form}} if prompt.schema else {}
-        return body | {"max_output_tokens": limit}
+        if options.reasoning_effort:
+            body["reasoning"] = {"effort": options.reasoning_effort}
+        return body | {"max_output_tokens": most}
     if system:
         messages = [{"role": "system", "content": system}, *messages]
     if prompt.schema:
         kind = form.pop("type")
         body["response_format"] = {"type": kind, kind: form}
-    return body | {"messages": messages, "max_completion_tokens": limit}
+    if options.reasoning_effort:
+        body["reasoning_effort"] = options.reasoning_effort
+    return body | {"messages": messages, "max_completion_tokens": most, "max_tokens": most}
 
 
-def _respond(client: openai.OpenAI, prompt: Prompt, options: ModelOptions) -> Answer:
+_LOW: Final = 0.2
+"""A record of what was said needs no fancy."""
+
+_ROOM: Final = 1024
+"""Tokens a model may reason before its answer, until it is known how many it takes."""
+
+_MORE_ROOM: Final = 4
+
+_LIMITS: Final = ("max_tokens", "max_completion_tokens")
+_OPTIONAL: Final = (
+    *("response_format", "text", "temperature", "reasoning_effort", "reasoning", *_LIMITS),
+    *("stream_options", "stream", "tool_choice"),
+)
+"""What a request can do without, if it must. Of two names of one thing, the newer comes last."""
+
+_NOT_TO_ITS_LIKING: Final = (400, 422)
+
+
+@dataclass(slots=True)
+class Learned:
+    """What a model at an endpoint was found to take and to need; forgotten with the process.
+
+    Attributes:
+        left_out: parameters it does not take.
+        room: tokens it is given to reason before its answer.
+    """
+
+    left_out: frozenset[str] = frozenset()
+    room: int = _ROOM
+
+    def kept(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The body without what is left out."""
+        return {name: value for name, value in body.items() if name not in self.left_out}
+
+    def heed(self, answer: Answer, limit: int) -> None:
+        """Make room for as much reasoning as the answer had, and for twice as much to come."""
+        if answer.reasoned:
+            more = self.room * _MORE_ROOM if answer.is_cut_by_reasoning(limit) else 0
+            self.room = max(self.room, answer.reasoned * 2, more)
+        elif answer.has_usage and self.room == _ROOM:
+            self.room = 0
+
+
+def _respond(
+    client: openai.OpenAI, prompt: Prompt, options: ModelOptions, learned: Learned
+) -> Answer:
+    """The answer, if need be to the request without what the endpoint does not take of it."""
+    body = {"temperature": _LOW, "stream": True} | body_of(prompt, options, learned)
+    if options.api == "chat":
+        body["stream_options"] = {"include_usage": True}
+    found = replace(learned)
+    first: openai.APIStatusError | None = None
+    while True:
+        try:
+            answer = _sent(client, found.kept(body), prompt, options)
+        except openai.APIStatusError as error:
+            refused = _refused(error, found.kept(body))
+            first = first or error
+            if not refused:
+                raise first from None
+            found.left_out |= refused
+        else:
+            break
+    if first is not None:
+        left_out = sorted(found.left_out - learned.left_out)
+        log.info("parameters left out", model=options.model, names=left_out)
+        learned.left_out |= found.left_out
+    return answer
+
+
+def _refused(error: openai.APIStatusError, body: Mapping[str, Any]) -> frozenset[str]:
+    """What of a refused body to leave out: what the error names, or all that can be."""
+    if error.status_code not in _NOT_TO_ITS_LIKING or error.code == _TOO_LONG:
+        return frozenset()
+    names = [name for name in _OPTIONAL if name in body]
+    if not all(name in names for name in _LIMITS):
+        # One limit stays in any case.
+        names = [name for name in names if name not in _LIMITS]
+    if error.param:
+        return frozenset({str(error.param).partition(".")[0]}).intersection(names)
+    for name in names:
+        spelled = "text.format" if name == "text" else name.replace("_", "[_ -]?")
+        if re.search(rf"\b{spelled}\b", error.message, re.IGNORECASE):
+            return frozenset({name})
+    return frozenset(names) - {_LIMITS[0]}
+
+
+def _sent(
+    client: openai.OpenAI, body: Mapping[str, Any], prompt: Prompt, options: ModelOptions
+) -> Answer:
+    path = "/responses" if options.api == "responses" else "/chat/completions"
+    most = next(body[name] for name in (*_LIMITS, "max_output_tokens") if name in body)
+    written = Transcript(limit=prompt.limit or most, with_reasoning=most)
+    said = _tokens(_said(prompt))
     # Not by ``create``: its work on the hundred parameters we do not use takes as long as
     # all checks of the answer.
-    body = body_of(prompt, options)
-    timeout = openai.Timeout(options.timeout_s, connect=_CONNECT_S)
+    with client.post(
+        path,
+        cast_to=object,
+        body=body,
+        options={"timeout": openai.Timeout(options.timeout_s, connect=_CONNECT_S)},
+        stream=True,
+        stream_cls=openai.Stream[object],
+    ) as stream:
+        shape = _shape(stream.response, written, said)
     if options.api == "responses":
-        return from_response(
-            client.post("/responses", cast_to=Response, body=body, options={"timeout": timeout})
-        )
-    return from_chat(
-        client.post(
-            "/chat/completions", cast_to=ChatCompletion, body=body, options={"timeout": timeout}
-        )
+        answer = from_response(Response.construct(**shape))
+    else:
+        answer = from_chat(ChatCompletion.construct(**shape))
+    if answer.has_usage or not written.chars:
+        return answer
+    # What we cut off is paid for, and nobody tells how much it was.
+    wrote = _tokens(written.chars)
+    return replace(answer, has_usage=True, prompt_tokens=said, completion_tokens=wrote)
+
+
+def _shape(response: httpx2.Response, written: Transcript, said: int) -> Any:
+    """An answer as it came in one piece, or as far as a stream told it."""
+    if "event-stream" not in response.headers.get("content-type", ""):
+        # The endpoint knows of no streams, or was asked for none.
+        with _as_of_the_package(response):
+            return json.loads(response.read())
+    call = _CALL.get() or Call(math.inf)
+    try:
+        _listen(response, written, call)
+    except openai.APIError:
+        if call.is_over and written.chars:
+            written.ended = "length"
+        elif not written.is_whole:
+            call.lose(said, _tokens(written.chars))
+            raise
+    if not (written.chars or written.is_whole):
+        raise TypeError("no event of the API")
+    return written.shape()
+
+
+def _listen(response: httpx2.Response, written: Transcript, call: Call) -> None:
+    """Write down what a stream says, to its end or until it has said enough."""
+    for event in _events(response):
+        if event is None:
+            call.ends()
+        elif written.add(event):
+            call.goes_on()
+        if call.is_over:
+            written.ended = written.ended or "length"
+        if written.ended:
+            return
+
+
+def _events(response: httpx2.Response) -> Iterator[Any]:
+    """The events of a stream, and None after the last; the package's way takes twice as long."""
+    rest = b""
+    with _as_of_the_package(response):
+        for piece in response.iter_raw():
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                if not line.startswith(_DATA):
+                    continue
+                data = line.removeprefix(_DATA).strip()
+                event = None if data == _DONE else json.loads(data)
+                if event and (event.get("error") or event.get("type") == "error"):
+                    raise openai.APIError("in the stream", response.request, body=None)
+                yield event
+
+
+@contextmanager
+def _as_of_the_package(response: httpx2.Response) -> Iterator[None]:
+    """Errors of the HTTP library become those the package makes of them elsewhere."""
+    try:
+        yield
+    except httpx2.TimeoutException as error:
+        raise openai.APITimeoutError(response.request) from error
+    except httpx2.RequestError as error:
+        raise openai.APIConnectionError(request=response.request) from error
+
+
+_LOOK_S: Final = 20.0
+_LOOK_AGAIN_S: Final = 60.0
+_THE_ONLY: Final = ""
+"""A server that has one model answers with it whatever it is asked for."""
+
+_WINDOWS: Final = (
+    *("context_length", "max_model_len", "context_window", "max_context_length"),
+    *("n_ctx", "n_ctx_train"),
+)
+"""What servers call a model's window: OpenRouter, vLLM, Groq, Mistral, and llama.cpp."""
+
+
+def _windows(client: openai.OpenAI) -> dict[str, int]:
+    """The windows of the models that the endpoint tells of: of several numbers, the least."""
+    listed: Any = client.get(
+        "/models", cast_to=object, options={"timeout": openai.Timeout(_LOOK_S, connect=_CONNECT_S)}
     )
+    found: dict[str, int] = {}
+    for each in listed["data"]:
+        about = (each.get("meta") or {}) | each
+        told = [about[name] for name in _WINDOWS if isinstance(about.get(name), int)]
+        if positive := [tokens for tokens in told if tokens > 0]:
+            found[str(each.get("id"))] = min(positive)
+    if len(listed["data"]) == 1:
+        found[_THE_ONLY] = max(found.values(), default=0)
+    return found
 
 
 def read_key(key: SecretStr, *, file: Path | None = None) -> SecretStr:
@@ -536,7 +893,6 @@ def _sendable(text: str) -> str:
 _PATIENCE_S: Final = 2.0
 """A shorter pause is waited out here: giving up would throw away the parts written so far."""
 
-_CHARS_PER_TOKEN: Final = 3.5
 _OUTPUT_SHARE: Final = 4
 """Few answers take more than this part of what they may; what they took is known afterwards."""
 
@@ -544,8 +900,13 @@ _OUTPUT_SHARE: Final = 4
 class Endpoint(Protocol):
     """Answers prompts."""
 
-    def ask(self, prompt: Prompt, options: ModelOptions) -> Answer:
+    def ask(
+        self, prompt: Prompt, options: ModelOptions, alive: Callable[[], object] = _nothing
+    ) -> Answer:
         """See ``ModelEndpoint.ask``."""
+
+    def body(self, prompt: Prompt, options: ModelOptions) -> dict[str, Any]:
+        """See ``ModelEndpoint.body``."""
 
     def run(self, call: Callable[[OpenAI], T], options: ModelOptions) -> T:
         """See ``ModelEndpoint.run``."""
@@ -561,7 +922,9 @@ class GatedEndpoint:
         self._gate = gate
         self._sleep = sleep
 
-    def ask(self, prompt: Prompt, options: ModelOptions) -> Answer:
+    def ask(
+        self, prompt: Prompt, options: ModelOptions, alive: Callable[[], object] = _nothing
+    ) -> Answer:
         """The model's answer, whatever it is worth.
 
         Raises:
@@ -570,30 +933,45 @@ class GatedEndpoint:
             SummarizerMisconfigured: it will not.
         """
         tokens = _estimated(prompt, options)
-        round_ = self._admitted(tokens, options.timeout_s)
-        try:
-            answer = self._endpoint.ask(prompt, options)
-        except (SummarizerUnavailable, EndpointRefused) as error:
-            self._gate.failed(round_, error, estimated=tokens)
-            raise
-        except SummarizerFailed:
-            # The endpoint works; it refuses only this request.
-            self._gate.answered(round_, estimated=tokens, used=0)
-            raise
-        used = answer.prompt_tokens + answer.completion_tokens if answer.has_usage else tokens
-        self._gate.answered(round_, estimated=tokens, used=used)
-        return answer
+        with ExitStack() as held:
+            round_, keep = self._admitted(held, tokens, options.timeout_s)
+
+            def going_on() -> None:
+                alive()
+                keep()
+
+            try:
+                answer = self._endpoint.ask(prompt, options, going_on)
+            except (SummarizerUnavailable, EndpointRefused) as error:
+                self._gate.failed(round_, error, estimated=tokens)
+                raise
+            except SummarizerFailed:
+                # The endpoint works; it refuses only this request.
+                self._gate.answered(round_, estimated=tokens, used=0)
+                raise
+            used = answer.prompt_tokens + answer.completion_tokens if answer.has_usage else tokens
+            self._gate.answered(round_, estimated=tokens, used=used)
+            return answer
+
+    def body(self, prompt: Prompt, options: ModelOptions) -> dict[str, Any]:
+        """See ``ModelEndpoint.body``."""
+        return self._endpoint.body(prompt, options)
 
     def run(self, call: Callable[[OpenAI], T], options: ModelOptions) -> T:
         """What the call gets; it asks no model, so the gate need not admit it."""
         return self._endpoint.run(call, options)
 
-    def _admitted(self, tokens: int, within_s: float) -> int | None:
+    def _admitted(
+        self, held: ExitStack, tokens: int, within_s: float
+    ) -> tuple[int | None, Callable[[], object]]:
+        """The call's round, and what keeps its place, which is ``held``."""
         patience_s = _PATIENCE_S
         while True:
             try:
-                return self._gate.admit(tokens=tokens, within_s=within_s)
+                keep = held.enter_context(self._gate.place(within_s=within_s))
+                return self._gate.admit(tokens=tokens, within_s=within_s), keep
             except RateLimited as error:
+                held.close()
                 wait_s = error.retry_after_s or 0.0
                 if wait_s > patience_s:
                     raise
@@ -603,7 +981,11 @@ class GatedEndpoint:
 
 def _estimated(prompt: Prompt, options: ModelOptions) -> int:
     """Tokens a call is expected to be billed: what it says, and a part of what it may answer."""
-    said = len(prompt.system) + len(prompt.user)
-    said += sum(len(encode_json(each)) for each in (*prompt.before, *prompt.tools))
     limit = min(prompt.limit or options.max_output_tokens, options.max_output_tokens)
-    return math.ceil(said / _CHARS_PER_TOKEN) + limit // _OUTPUT_SHARE
+    return _tokens(_said(prompt)) + limit // _OUTPUT_SHARE
+
+
+def _said(prompt: Prompt) -> int:
+    """Characters of a prompt."""
+    before = sum(len(encode_json(each)) for each in (*prompt.before, *prompt.tools))
+    return len(prompt.system) + len(prompt.user) + before

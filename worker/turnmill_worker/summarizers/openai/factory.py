@@ -48,7 +48,7 @@ class OpenAiFactory(SummarizerFactory):
         if not self.settings.model_key.get_secret_value() and self.settings.model_key_file is None:
             return "TURNMILL_MODEL_KEY is not set"
         try:
-            self.connected().summarizer(self.settings.model, Policy())
+            self.connected()
         except SummarizerFailed as error:
             return str(error)
         return ""

@@ -39,7 +39,6 @@ from turnmill_worker.summarizers.openai.endpoint import (
     GatedEndpoint,
     ModelEndpoint,
     ModelOptions,
-    body_of,
     from_chat,
     from_response,
     from_usage,
@@ -108,7 +107,7 @@ def written(work: Work, answered: Answer | None = None) -> Summary:
     try:
         made = work.write(answered)
     except (SummarizerUnavailable, SummarizerMisconfigured, UnusableSummary) as error:
-        error.spent, error.items = work.asker.spent, work.dropped
+        error.spent, error.items = error.spent + work.asker.spent, work.dropped
         raise
     spent = work.asker.spent
     return Summary(
@@ -161,7 +160,7 @@ class OpenAiBatches:
             "custom_id": _custom_id(key),
             "method": "POST",
             "url": _PATHS[self._options.api],
-            "body": body_of(prompt, self._options),
+            "body": self._endpoint.body(prompt, self._options),
         }
         content = json.dumps(line).encode() + b"\n"
         file_id = self._run(lambda client: _upload(client, content, self._timeout()))
@@ -343,9 +342,10 @@ class Connected:
             ModelOptions(
                 model=model,
                 temperature=policy.temperature,
+                reasoning_effort=policy.reasoning_effort,
                 max_output_tokens=policy.max_output_tokens,
                 timeout_s=policy.model_timeout_s,
-                window_tokens=self._settings.model_window_tokens,
+                window_tokens=self._window_tokens(model),
                 api=self._settings.model_api,
             )
         )
@@ -357,6 +357,13 @@ class Connected:
     def close(self) -> None:
         """Close the connections."""
         self._endpoint.close()
+
+    def _window_tokens(self, model: str) -> int:
+        """What the model reads at once: as set, or else as the endpoint tells."""
+        settings = self._settings
+        if "model_window_tokens" in settings.model_fields_set:
+            return settings.model_window_tokens
+        return self._endpoint.window_tokens(model) or settings.model_window_tokens
 
     def _new_summarizer(self, options: ModelOptions) -> OpenAiSummarizer:
         gate = self._gates(self._settings.model_url, options.model) if self._gates else None
