@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup hooks demo test soak coverage test-fast check lint types contracts generated format sync pages docs sizes pictures lock audit fuzz fuzz-compactions chaos chaos-bugs bench bench-peers bench-steps fit boards real-model clean
+.PHONY: help setup hooks demo test soak coverage test-fast check lint types contracts generated format sync client pages docs sizes pictures lock audit fuzz fuzz-compactions chaos chaos-bugs bench bench-peers bench-steps fit boards real-model clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -24,7 +24,7 @@ $(BIN)/turnmill: | $(BIN)/python
 
 $(VENV)/.ready: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --upgrade pip  # Python 3.11 brings one that knows no groups
-	$(PIP) -e '.[embedded,frameworks,postgres,tokenizers]' --group dev
+	$(PIP) -e '.[embedded,frameworks,postgres,server,tokenizers]' --group dev
 	touch $@
 
 hooks: setup  ## Have git run what check runs before each commit
@@ -40,13 +40,16 @@ unexport PYTHONDONTWRITEBYTECODE
 SOAK := tests/chaos tests/fuzz tests/cluster tests/integrations/theirs
 # Two thirds of what tests take they wait: for workers, for servers, for leases to run out. So six at a
 # time keep two cores busy; tests/conftest.py has the modules begin first that wait most.
-RUN := -m pytest --numprocesses=6 --dist=loadscope --no-loadscope-reorder --durations=30
-TESTS := $(RUN) $(SOAK:%=--ignore=%)
+# Shuffled, and the same each time, so that the command that failed fails again; soak has another order a day.
+SEED ?= 1
+RUN = -m pytest --randomly-seed=$(SEED) --numprocesses=6 --dist=loadscope --no-loadscope-reorder --durations=30
+TESTS = $(RUN) $(SOAK:%=--ignore=%)
 
 # A test that needs a second try is a fault: there is none, and a failure is red.
 test: setup  ## Run every test but those of soak: ten minutes on two cores
 	$(BIN)/python $(TESTS)
 
+soak: SEED = $(shell date +%Y%j)
 soak: setup  ## Run chaos, fuzzing, moving clusters and frameworks' own tests: once a day is enough
 	$(BIN)/python $(RUN) --numprocesses=2 $(SOAK)
 
@@ -80,6 +83,7 @@ generated: setup
 	$(BIN)/python tools/settings_page.py --check
 	$(BIN)/python tools/models_table.py --check
 	$(BIN)/python tools/sync.py --check
+	$(BIN)/python tools/client_types.py --check
 
 sync: setup  ## Write producer/turnmill/_sync from _async
 	$(BIN)/python tools/sync.py
@@ -87,6 +91,10 @@ sync: setup  ## Write producer/turnmill/_sync from _async
 format: setup  ## Rewrite the code the way check wants it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+client: setup  ## Write the TypeScript client's types, and install what building and testing it takes
+	$(BIN)/python tools/client_types.py
+	cd clients/typescript && npm install --no-fund --no-audit
 
 pages: setup  ## Write docs/settings.md from the workers' settings, and the table of models
 	$(BIN)/python tools/settings_page.py

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import images, latency, push, read, throughput
+from benchmarks import images, latency, push, read, serve, throughput
 from benchmarks.steps import short as steps
 from turnmill.connection.embedded import EmbeddedRedis
 
@@ -17,6 +17,7 @@ BENCHMARKS = {
     "throughput": throughput.run,
     "latency": latency.run,
     "steps": steps.run,
+    "serve": serve.run,
 }
 
 

@@ -42,11 +42,11 @@ class Listening:
         self._endpoint = endpoint
         self.calls: list[Call] = []
 
-    def ask(self, prompt: Prompt, options: ModelOptions) -> Answer:
+    def ask(self, prompt: Prompt, options: ModelOptions, alive: Any = bool) -> Answer:
         """Its answer."""
         began, answer, error = time.perf_counter(), None, ""
         try:
-            answer = self._endpoint.ask(prompt, options)
+            answer = self._endpoint.ask(prompt, options, alive)
         except Exception as problem:
             error = f"{type(problem).__name__}: {problem}"
             raise
@@ -57,6 +57,10 @@ class Listening:
     def run(self, call: Any, options: ModelOptions) -> Any:
         """See ``ModelEndpoint.run``."""
         return self._endpoint.run(call, options)
+
+    def body(self, prompt: Prompt, options: ModelOptions) -> Any:
+        """See ``ModelEndpoint.body``."""
+        return self._endpoint.body(prompt, options)
 
 
 class Recorded:
@@ -70,7 +74,7 @@ class Recorded:
         self._answers = iter(answers)
         self._model = model
 
-    def ask(self, prompt: Prompt, options: ModelOptions) -> Answer:  # noqa: ARG002
+    def ask(self, prompt: Prompt, options: ModelOptions, alive: Any = bool) -> Answer:  # noqa: ARG002
         """The next answer."""
         text, finish = next(self._answers, ("", ""))
         if not finish:
@@ -80,6 +84,8 @@ class Recorded:
     def run(self, call: Any, options: ModelOptions) -> Any:
         """Nothing else can be asked."""
         raise NotImplementedError
+
+    body = run
 
 
 def recorded_answers(file: Path) -> dict[str, tuple[int, list[tuple[str, str]]]]:

@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "evaluate": "evaluate.command:evaluate_app",
         "doctor": "doctor.command:doctor",
         "flower": "commands.flower:flower",
+        "serve": "commands.serve:serve",
         "fake-llm": "commands.fake_llm:fake_llm_app",
     },
     "Sessions": {
@@ -60,6 +61,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "policies": "commands.policies:policies_app",
         "templates": "commands.templates:templates_app",
         "archive": "commands.archive:archive_app",
+        "keys": "commands.serve:keys_app",
     },
 }
 """By heading and name: the module of the command, and its function or its app."""

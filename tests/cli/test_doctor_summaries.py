@@ -182,7 +182,7 @@ def test_doctor_and_info_say_what_a_policy_names_that_is_not_there(
         return next(check for check in checks if check["name"] == "policies")
 
     client.open("managed", Policy.managed("suport"))
-    client.open("strategy", Policy(strategies=("elide", "windw", "window")))
+    client.open("strategy", Policy(strategies=("elide", "dream", "window")))
     client.open("counted", Policy(encoding="file:own"))
     assert policies()["status"] == "ok"  # no worker runs: nobody knows
     folder = tmp_path / "templates"
@@ -195,7 +195,7 @@ def test_doctor_and_info_say_what_a_policy_names_that_is_not_there(
         table = turnmill("info", "managed").stdout
 
     assert check["status"] == "warning"
-    for kind, name in (("template", "suport"), ("strategy", "windw"), ("tokenizer", "own")):
+    for kind, name in (("template", "suport"), ("strategy", "dream"), ("tokenizer", "own")):
         assert f"has no {kind} '{name}'" in check["found"]
     assert len(told) == 1
     assert "has no template 'suport', but coding, default, endless, research, support" in told[0]

@@ -244,6 +244,8 @@ def test_a_field_takes_json_and_plain_words(
             2,
             "max_interactions=3 needs 'window' in strategies",
         ),
+        (("open", "s", "--set", 'strategies=["widnow"]'), 2, "did you mean 'window'?"),
+        (("policies", "set", "a", "--set", "summarizer=opnai"), 2, "did you mean 'openai'?"),
     ],
 )
 def test_what_is_no_policy_is_one_clear_refusal(

@@ -88,6 +88,10 @@ def _required(name: str) -> list[str]:
                 "kombu.transport.redis",
             ),
         ),
+        (
+            ("server",),
+            ("turnmill.server.app", "turnmill_cli.commands.serve", "uvloop", "httptools"),
+        ),
         (("flower",), ("flower.command", "kombu.transport.redis")),
     ],
 )

@@ -49,7 +49,7 @@ def find_ship(ship: str) -> str:
     return lying(ship)
 
 
-def agent() -> FunctionAgent:
-    return FunctionAgent(
-        llm=example.Chat(), tools=[find_ship], system_prompt=PROMPT, streaming=False
+def agent(kind: type[FunctionAgent] = FunctionAgent, **more: Any) -> FunctionAgent:
+    return kind(
+        **more, llm=example.Chat(), tools=[find_ship], system_prompt=PROMPT, streaming=False
     )

@@ -20,10 +20,14 @@ PROMPT = "You are a harbour clerk."
 
 @dataclass(frozen=True)
 class Said:
-    """What a model says: a text, calls as (id, name, arguments), or both."""
+    """What a model says: a text, calls as (id, name, arguments), or both; or that it refuses.
+
+    Arguments may be a text, as models now and then write them.
+    """
 
     text: str = ""
-    calls: tuple[tuple[str, str, dict[str, Any]], ...] = ()
+    calls: tuple[tuple[str, str, dict[str, Any] | str], ...] = ()
+    refusal: str = ""
 
 
 class Overflow(Exception):
@@ -100,7 +104,10 @@ def _calls(said: Said) -> list[JsonMessage]:
             "index": at,
             "id": call_id,
             "type": "function",
-            "function": {"name": name, "arguments": json.dumps(given)},
+            "function": {
+                "name": name,
+                "arguments": given if isinstance(given, str) else json.dumps(given),
+            },
         }
         for at, (call_id, name, given) in enumerate(said.calls)
     ]
@@ -114,6 +121,8 @@ def _whole(said: Said) -> JsonMessage:
     message: JsonMessage = {"role": "assistant", "content": said.text or None}
     if said.calls:
         message["tool_calls"] = _calls(said)
+    if said.refusal:
+        message["refusal"] = said.refusal
     choice = {"index": 0, "message": message, "finish_reason": _finish(said)}
     return {**_HEAD, "object": "chat.completion", "choices": [choice], "usage": _USAGE}
 

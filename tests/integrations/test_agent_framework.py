@@ -162,7 +162,8 @@ async def test_a_result_that_is_too_large_is_cut_and_the_limit_holds_on(
     assert provider.counts.failed == 0
     assert agents.info("ann").last_seq == 8
     assert len(model.requests) == 4
-    for request in model.requests[2:]:  # the framework adds the newest result itself
+    assert "characters removed" in "".join(texts(model.requests[1]))
+    for request in model.requests:
         assert violations(request) == []
         assert count_request(counter_for(), request) <= SMALL.max_tokens
     assert question(2) in "".join(texts(model.requests[-1]))

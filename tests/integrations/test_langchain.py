@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from langchain.agents.middleware import HumanInTheLoopMiddleware
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import AnyMessage, HumanMessage, RemoveMessage
 from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -128,8 +128,58 @@ def test_a_request_that_failed_is_repeated_without_a_double(
     ]  # fmt: skip
 
 
+def _continued_earlier(agent: Any) -> Any:
+    history = agent.get_state_history(thread("ann"))
+    return next(each.config for each in history if len(each.values["messages"]) == 50)
+
+
+def _edited(agent: Any) -> Any:
+    asked = agent.get_state(thread("ann")).values["messages"][50]
+    return agent.update_state(thread("ann"), {"messages": [HumanMessage("Where?", id=asked.id)]})
+
+
+def _removed(agent: Any) -> Any:
+    newest = agent.get_state(thread("ann")).values["messages"][50:]
+    gone = [RemoveMessage(id=each.id) for each in newest]
+    return agent.update_state(thread("ann"), {"messages": gone})
+
+
 @pytest.mark.parametrize("same_process", [True, False])
-def test_a_thread_that_went_back_goes_on_in_a_branch_of_its_session(
+@pytest.mark.parametrize("going_back", [_continued_earlier, _edited, _removed])
+def test_a_history_that_went_back_or_was_edited_goes_on_in_a_fork_of_its_session(
+    agents: ContextClient, model: ScriptedModel, going_back: Any, *, same_process: bool
+) -> None:
+    memory = InMemorySaver()
+    middleware = ContextMiddleware(agents, policy=SMALL)
+    agent = agent_of(model, middleware, checkpointer=memory)
+    for number in range(1, 13):
+        agent.invoke(asking(number), thread("ann"))
+        settled(agents, "ann")
+    if not same_process:
+        middleware = ContextMiddleware(agents, policy=SMALL)
+        agent = agent_of(model, middleware, checkpointer=memory)
+
+    agent.invoke(asking(20), going_back(agent))
+    state = agent.invoke(asking(21), thread("ann"))
+
+    counts = middleware.counts
+    assert (counts.failed, counts.branched, counts.replayed) == (0, 1, 0)
+    assert_fits(agents, "ann", model)
+    assert question(11) not in texts(model.requests[-1])
+    assert question(20) in texts(model.requests[-1])
+    (branch,) = [name for name in agents.sessions() if name.startswith("ann~")]
+    begun = agents.info(branch)
+    assert (begun.version > 0, begun.policy) == (True, SMALL)
+    assert (agents.info("ann").last_seq, begun.last_seq) == (60, len(state["messages"]))
+    before, after = (
+        [turn.messages for turn in agents.trajectory(name).turns] for name in ("ann", branch)
+    )
+    assert before[:50] == after[:50]
+    assert before[50] != after[50]
+
+
+@pytest.mark.parametrize("same_process", [True, False])
+def test_without_a_worker_a_branch_is_pushed_from_its_first_message_and_counted(
     client: ContextClient, model: ScriptedModel, *, same_process: bool
 ) -> None:
     memory = InMemorySaver()
@@ -146,8 +196,10 @@ def test_a_thread_that_went_back_goes_on_in_a_branch_of_its_session(
     for number in range(4, 14):
         agent.invoke(asking(number), thread("ann"))
 
-    assert (middleware.counts.failed, middleware.counts.branched) == (0, 1)
+    counts = middleware.counts
+    assert (counts.failed, counts.branched, counts.replayed) == (0, 1, 1)
     assert_fits(client, "ann", model)
+    assert client.info("ann").last_seq == 10
     assert question(2) not in texts(model.requests[-1])
     assert question(13) in texts(model.requests[-1])
     (branch,) = [name for name in client.sessions() if name.startswith("ann~")]

@@ -17,17 +17,20 @@ from tests.integrations.llama_index_agents import (
     example,
 )
 from tests.integrations.scripted import (
+    PROMPT,
+    JsonMessage,
     Said,
     ScriptedModel,
     clerk,
     huge,
+    lying,
     question,
     serving,
     texts,
 )
 from turnmill import AsyncContextClient, ContextClient, InvalidInput, Policy
 from turnmill.contract.legality import violations
-from turnmill.integrations.llama_index import ContextMemory
+from turnmill.integrations.llama_index import ContextFunctionAgent, ContextMemory
 from turnmill_worker.tokens import count_request, counter_for
 
 # LlamaIndex looks at all attributes of an agent, those that pydantic deprecates too.
@@ -125,3 +128,38 @@ async def test_a_result_that_is_too_large_is_cut_and_the_limit_holds_on(
         assert count_request(counter_for(), shown) <= LIMIT
         assert violations(shown) == []
     assert question(2) in texts(model.requests[-1])
+
+
+async def test_each_call_of_a_long_run_gets_a_context_that_fits(
+    agents: ContextClient,
+    async_agents: AsyncContextClient,
+    model: ScriptedModel,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also right after a result that is larger than a turn may be."""
+
+    def looks_many_up(messages: list[JsonMessage]) -> Said:
+        step = len(model.requests)
+        if messages[-1]["role"] == "user" or step % 20:
+            return Said("", ((f"call-{step}", "find_ship", {"ship": f"S{step}"}),))
+        return Said("All are there.")
+
+    monkeypatch.setattr(
+        "tests.integrations.llama_index_agents.lying",
+        lambda ship: (huge if ship == "S2" else lying)(ship),
+    )
+    model.script = looks_many_up
+    memory = ContextMemory.from_defaults("ann", client=async_agents, policy=SMALL)
+
+    for _ in range(2):
+        handler = agent(ContextFunctionAgent).run(question(1), memory=memory, max_iterations=50)
+        assert str(await handler) == "All are there."
+
+    assert memory.failed == 0
+    assert "characters removed" in texts(model.requests[2])
+    for shown in model.requests:
+        assert count_request(counter_for(), shown) <= LIMIT
+        assert violations(shown) == []
+        assert shown[0] == {"role": "system", "content": PROMPT}
+    assert len(model.requests) == 40
+    assert agents.info("ann").last_seq == len(agents.trajectory("ann").turns) == 2 * 40

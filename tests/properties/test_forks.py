@@ -1,4 +1,4 @@
-"""Forks and rewinds against twins that never compact: random programs, compared at every step.
+"""Forks, children and rewinds against twins that never compact, compared at every step.
 
 ``TURNMILL_FORK_PROGRAMS=10000 pytest tests/properties/test_forks.py`` runs as many.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import uuid
 from collections.abc import Callable
 from contextlib import closing
@@ -27,6 +28,7 @@ from turnmill_worker.archive import SqlArchive
 from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.requests.children import Children
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.requests.forking import Forking
@@ -46,13 +48,23 @@ Message = dict[str, Any]
 
 @dataclass
 class Said:
-    """A turn as it must be found again."""
+    """A turn as it must be found again; ``origin`` is the one of which a child has the words."""
 
     seq: int
     turn_id: str
     messages: list[Message]
     state: str = "kept"
     is_erased: bool = False
+    is_rule: bool = False
+    origin: str = ""
+
+    @property
+    def key(self) -> str:
+        return self.origin or self.turn_id
+
+    @property
+    def text(self) -> str:
+        return str(self.messages[0]["content"])
 
 
 @dataclass
@@ -67,6 +79,11 @@ class Twin:
     @property
     def kept(self) -> list[Said]:
         return [turn for turn in self.turns if turn.state == "kept"]
+
+    @property
+    def rules(self) -> list[str]:
+        rules = [turn for turn in self.kept if turn.is_rule and not turn.is_erased]
+        return [message["content"] for turn in rules for message in turn.messages]
 
     def is_amid(self, place: int) -> bool:
         """Whether the place is between a call and a result of its batch."""
@@ -92,7 +109,7 @@ class Field:
     def __init__(
         self, client: ContextClient, server: redis.Redis, archive: SqlArchive, dice: random.Random
     ) -> None:
-        self.client, self.dice = client, dice
+        self.client, self.dice, self.archived = client, dice, archive
         self.twins: dict[str, Twin] = {}
         states, outgoing = RedisStates(server), RedisOutgoing(server)
         hints = SentHints()
@@ -107,6 +124,12 @@ class Field:
         self.archiving = Archiving(outgoing, states, archive, hints)
         self.forking = Forking(states, archive, counter_for)
         self.erasing = Erasing(states, archive, counter_for, hints)
+        self.children = Children(
+            self.forking,
+            RedisSessions(server, archive=archive),
+            self.pipeline.estimate,
+            counter_for,
+        )
         self.exporting = Exporting(states, outgoing, archive)
         self.words = iter(range(10**9))
 
@@ -135,13 +158,26 @@ class Field:
             return [{"role": "assistant", "content": None, "tool_calls": calls}]
         return [{"role": self.dice.choice(["user", "assistant"]), "content": text}]
 
+    def rule(self) -> list[Message]:
+        number = next(self.words)
+        return [{"role": "user", "content": f"Never leave Parcel {number} at door {number * 3}."}]
+
+    def laid_down(self, session: str) -> list[str]:
+        """The rules that were marked; a reader may find others in what was only said."""
+        rules = [rule.text for rule in self.client.rules(session)]
+        return [text for text in rules if text.startswith("Never")]
+
     def push(self, session: str) -> None:
         twin = self.twins[session]
         for _ in range(self.dice.randint(1, 6)):
             self._note_read(session)
             twin.last += 1
-            said = Said(twin.last, f"t{next(self.words)}", self.messages(twin))
-            done = self.client.push(session, Turn(messages=said.messages, turn_id=said.turn_id))
+            lays_down = len(twin.rules) < 2 and self.dice.random() < 0.2 and not twin.waits()
+            messages = self.rule() if lays_down else self.messages(twin)
+            said = Said(twin.last, f"t{next(self.words)}", messages, is_rule=lays_down)
+            mark = {"instructs": True} if lays_down else None
+            turn = Turn(messages=said.messages, turn_id=said.turn_id, metadata=mark)
+            done = self.client.push(session, turn)
             assert done.seq == said.seq
             twin.turns.append(said)
 
@@ -181,6 +217,25 @@ class Field:
         if said.seq in seen and context.projection is None:
             assert context.messages == seen[said.seq]
 
+    def child(self, session: str) -> None:
+        """It begins with the rules, and with what the user said in some turns, of its parent."""
+        twin, new = self.twins[session], f"s{len(self.twins)}"
+        # With room for what was asked: then its number is not cut out.
+        self.children.begin(self.ref(session), self.ref(new), Policy(max_tokens=4096))
+        assert self.laid_down(new) == twin.rules
+        turns = []
+        for turn in self.exporting.trajectory(self.ref(new)).turns:
+            named = re.findall(r"Parcel \d+\b", str(turn.messages))[0]
+            [origin] = [said for said in twin.kept if re.search(rf"{named}\b", said.text)]
+            assert not origin.is_erased
+            messages = list(turn.messages)
+            is_rule = origin.is_rule
+            said = Said(turn.seq, turn.turn_id, messages, is_rule=is_rule, origin=origin.key)
+            turns.append(said)
+        assert all(said.messages[0]["role"] == "user" for said in turns)
+        self.twins[new] = Twin(turns, last=len(turns))
+        twin.forks.append(new)
+
     def rewind(self, session: str) -> None:
         twin = self.twins[session]
         if not twin.kept:
@@ -212,18 +267,19 @@ class Field:
         said = self.dice.choice(twin.turns)
         body = erasing([said.seq], None, None, repeats=False, by="", dry_run=False)
         self.erasing.erase(self.ref(session), body)
-        self._erased(session, said.turn_id)
+        self._erased(session, said.key)
 
-    def _erased(self, session: str, turn_id: str) -> None:
+    def _erased(self, session: str, key: str) -> None:
         twin = self.twins[session]
         for turn in twin.turns:
-            turn.is_erased = turn.is_erased or turn.turn_id == turn_id
+            turn.is_erased = turn.is_erased or turn.key == key
         twin.seen.clear()
         for fork in twin.forks:
-            self._erased(fork, turn_id)
+            self._erased(fork, key)
 
     def compare(self) -> None:
         """Every session against its twin."""
+        assert not self.archived.lost(Namespace(self.client.namespace))
         for session, twin in self.twins.items():
             found = self.exporting.trajectory(self.ref(session)).turns
             assert [(t.seq, t.turn_id, t.state) for t in found] == [
@@ -235,6 +291,7 @@ class Field:
                 else:
                     assert list(turn.messages) == said.messages
             self._compare_read(session, twin)
+            assert self.laid_down(session) == twin.rules, session
 
     def _compare_read(self, session: str, twin: Twin) -> None:
         context = self.client.read(session)
@@ -258,7 +315,7 @@ def test_forks_and_rewinds_are_as_twins_that_never_compact(
 
 def _run(run: Field) -> None:
     acts: list[Callable[[str], None]] = [run.push, run.push, run.push, run.compact, run.compact]
-    acts += [run.archive, run.fork, run.fork, run.rewind, run.erase]
+    acts += [run.archive, run.fork, run.fork, run.child, run.rewind, run.erase]
     run.begin("s0")
     run.push("s0")
     for _ in range(STEPS):

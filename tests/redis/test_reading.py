@@ -45,6 +45,15 @@ def test_a_read_between_two_commits_is_a_prefix_of_the_next(
     assert after.messages[:-1] == before.messages
 
 
+def test_a_session_without_turns_is_read_whatever_stands_beside_it(either: Surface) -> None:
+    either.open("s", SMALL, "Be kind.")
+
+    read = either.read("s", beside=10_000)
+
+    assert read.messages == [{"role": "system", "content": "Be kind."}]
+    assert read.projection is None
+
+
 def test_a_read_into_which_a_commit_fell_is_seen_to_be_torn(
     client: ContextClient, redis_client: redis.Redis, worker: Worker, namespace: str
 ) -> None:

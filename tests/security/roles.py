@@ -14,6 +14,7 @@ from turnmill.contract.keys import (
     NAMESPACES,
     QUARANTINED,
     RESTING,
+    SERVER_KEYS,
     SUMMARIZERS,
     SWEEP_LEASE,
     TROUBLED,
@@ -84,6 +85,7 @@ def foreign_keys(namespace: str) -> Iterator[str]:
     yield policies_key(other)
     yield from (registry_keys(other).registered, registry_keys(other).quota)
     yield from (NAMESPACES, RESTING, SWEEP_LEASE, ENDPOINTS, SUMMARIZERS, TROUBLED, QUARANTINED)
+    yield SERVER_KEYS
     yield UNCOMPARED
     yield from (WAITING.order, WAITING.served, f"{WAITING.waiting}{other}", WAITING.since)
     yield endpoint_keys("0" * 16).gate

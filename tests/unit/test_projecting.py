@@ -12,7 +12,7 @@ from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.legality import violations
 from turnmill.contract.log_entry import TailTurn
 from turnmill.contract.names import Seq
-from turnmill.contract.render import SAID
+from turnmill.contract.render import SAID, render_head
 from turnmill.contract.rules import Mark
 from turnmill.read.projection import Projected, project
 from turnmill.read.view import bound
@@ -136,6 +136,16 @@ def in_place_of(turns: Sequence[Sequence[JsonMessage]], marks: dict[int, Mark]) 
 
 def user(text: str, **fields: str) -> list[JsonMessage]:
     return [{"role": "user", "content": text, **fields}]
+
+
+def test_a_head_that_no_turn_follows_is_cut_too() -> None:
+    stored = StoredContext(summary="The parcels of street 9. " * 600, watermark=Seq(4))
+    fixed = bound(render_head(stored))
+
+    cut = project("", stored, [], POLICY.limits(0), bound, fixed_tokens=fixed)
+
+    assert cut.receipt is not None
+    assert bound(cut.messages) <= cut.tokens <= 2000
 
 
 def test_what_the_user_said_stands_word_for_word_while_no_worker_runs() -> None:

@@ -33,6 +33,7 @@ from turnmill_worker.errors import InvalidSettings
 from turnmill_worker.pipeline.archive import Archiving
 from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
+from turnmill_worker.requests.children import Children
 from turnmill_worker.requests.dispatch import Answering
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
@@ -144,6 +145,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
         templates=TemplateLoader(template_dirs(settings().template_dirs)),
         batches=_batches(client, summarizers),
     )
+    forking = Forking(states, archive, counters)
     memories = GroundingService(archive, _hybrid()) if archive else None
     return Parts(
         pipeline=pipeline,
@@ -153,7 +155,8 @@ def _parts(app: Celery, _pid: int) -> Parts:
             pipeline=pipeline,
             rollback=Rollback(states, archive, counters),
             taking_back=TakingBack(sessions, states, archive, counters),
-            forking=Forking(states, archive, counters),
+            forking=forking,
+            children=Children(forking, sessions, pipeline.estimate, counters),
             exporting=Exporting(states, outgoing, archive),
             erasing=Erasing(states, archive, counters, hints),
             remembering=Remembering(archive, memories, _quotas()),

@@ -39,7 +39,7 @@ from turnmill_cli.progress import asking
 
 # --- history --------------------------------------------------------------------------------------
 
-_NO_COMPACTION = ("rollback", "erase", "fork")
+_NO_COMPACTION = ("rollback", "erase", "fork", "child")
 
 
 class _Recorded(NamedTuple):
@@ -147,6 +147,8 @@ def _covered(record: Compaction) -> str:
         parts.append(f"back to turn {record.last_seq:,}")
     if record.strategy == "fork":
         parts.append(f"begun as another session was after turn {record.last_seq:,}")
+    if record.strategy == "child":
+        parts.append("begun as another session's child, with its user's words")
     if record.strategy == "erase":
         parts.append("words were erased: `turnmill archive erasures` says of which turns")
     if record.model:

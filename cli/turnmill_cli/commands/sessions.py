@@ -211,6 +211,12 @@ def open_session(
         Path | None,
         typer.Option(metavar="FILE", help="The schemas of its tools: a file with a JSON list."),
     ] = None,
+    parent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SESSION", help="The session whose sub-agent this is: it takes over its rules."
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Create a session, or change its policy, system prompt or tools. What is not given stays.
@@ -219,16 +225,22 @@ def open_session(
     policy of all its followers.
     """
     prompt = system_prompt
-    if system_prompt is not None and system_prompt.startswith("@"):
+    if system_prompt and system_prompt.startswith("@"):
         prompt = text_of(Path(system_prompt[1:]), "--system-prompt")
     schemas = None if tools is None else _schemas(tools)
     with connection.client(hints=True) as client:
-        client.open(session, _chosen(client, session, options), prompt, tools=schemas)
+        policy = _chosen(client, session, options)
+        client.open(session, policy, prompt, tools=schemas, parent=parent)
         found = client.info(session)
     if as_json:
         print_json(as_dict(found))
-        return
-    follows = f", policy {found.policy_name}" if found.policy_name else ""
+    else:
+        _print_opened(session, found)
+
+
+def _print_opened(session: str, found: ContextInfo) -> None:
+    follows = f", child of {found.parent}" if found.parent else ""
+    follows += f", policy {found.policy_name}" if found.policy_name else ""
     limits = found.limits
     print_line(
         f"opened {session}{follows}: hard limit {limits.hard:,} tokens, compacts above "

@@ -319,6 +319,7 @@ DOES = {
     "iterations": "A summary of its own replaced each finished iteration.",
     "rollback": "The session went back to an earlier state.",
     "fork": "The session began as another one was.",
+    "child": "A sub-agent's session began with the rules and requests of its parent.",
     "erase": "Words were erased, and the context is made anew of what remains.",
 }
 

@@ -45,7 +45,13 @@ from turnmill.contract.names import (
     session_id,
     template_name,
 )
-from turnmill.contract.policy import MIN_ROOM_TOKENS, Policy, policy_body, stored_policy
+from turnmill.contract.policy import (
+    MIN_ROOM_TOKENS,
+    Policy,
+    policy_body,
+    refuse_slips,
+    stored_policy,
+)
 from turnmill.contract.render import render_head, system_message
 from turnmill.contract.results import Checkpoint, ContextInfo, Forgotten, ParkedSession, Wait, Waits
 from turnmill.contract.rules import UNMARKED, Rule, Said, with_marked
@@ -213,6 +219,8 @@ class Commands:
         name, keys = self._keys(session)
         if policy is not None:
             policy = _valid(policy)
+            if not policy_name:  # what the namespace has was told of when it was put there
+                refuse_slips(policy)
         chosen = policy or DEFAULT_POLICY
         words = load_script(LUA, "open").call(
             keys,
@@ -280,7 +288,9 @@ class Commands:
 
     def put_policy(self, name: str, policy: Policy) -> Command:
         """Give the namespace a policy under a name."""
-        body = policy_body(_valid(policy))
+        valid = _valid(policy)
+        refuse_slips(valid)
+        body = policy_body(valid)
         return ("HSET", policies_key(self.namespace), policy_name(name), body)
 
     def list_policies(self) -> Command:
@@ -409,6 +419,7 @@ class Commands:
             settings=to_int(meta.get(b"settings")),
             policy_name=meta.get(b"policy_name", b"").decode(),
             failures=to_int(meta.get(b"failures")),
+            parent=meta.get(b"parent", b"").decode(),
             **_waits(meta, *moments),
         )
 
@@ -506,6 +517,30 @@ class Commands:
             InvalidInput: ``at`` is no seq and no id.
         """
         return {"fork": session_id(new_session), "at": None if at is None else _turn(at)}
+
+    def parent_of(self, session: str) -> Command:
+        """Asks whether there is such a session, and whose child it is."""
+        return ("HMGET", self._keys(session)[1].meta, "epoch", "parent")
+
+    def child(
+        self, session: str, parent: str, policy: Policy | None, found: Sequence[bytes | None]
+    ) -> dict[str, Any] | None:
+        """The request to begin a session as another's child; None where it is one already.
+
+        Raises:
+            InvalidName: no session can have this name.
+            InvalidInput: there is such a session, and it is no child of that one.
+        """
+        epoch, of = found
+        if epoch is None:
+            body = policy_body(policy).decode() if policy else ""
+            return {"child": session_id(session), "policy": body}
+        if of != session_id(parent).encode():
+            raise InvalidInput(
+                f"there is a session {session!r} that is no child of {parent!r}: a child begins "
+                "with its parent's rules, so it must be a new one"
+            )
+        return None
 
     @staticmethod
     def rewind(at: str | int) -> dict[str, Any]:

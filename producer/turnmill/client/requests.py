@@ -17,7 +17,7 @@ from turnmill.contract import errors
 from turnmill.contract.codec import decode_exactly, decode_json, encode_json
 from turnmill.contract.errors import InvalidInput, NotAnswered, TurnmillError
 from turnmill.contract.formats import refuse_newer, stamp
-from turnmill.contract.jobs import EXPORT, GROUND, QUEUE_OF, REMEMBER
+from turnmill.contract.jobs import EXPORT, GROUND, QUEUE_OF, REMEMBER, asked_for
 from turnmill.contract.keys import AskKeys, ask_keys
 from turnmill.contract.names import Namespace, SessionId, session_id
 from turnmill.contract.scripts import Command
@@ -39,11 +39,13 @@ class Ask:
 
     Attributes:
         task: the Celery task that answers it.
+        name: what is asked for, in messages.
         session: the session it is about; ``""`` for a question about the namespace.
         look_s: seconds of one blocking look at the answer.
     """
 
     task: str
+    name: str
     namespace: Namespace
     session: SessionId
     id: str
@@ -80,7 +82,7 @@ class Ask:
 
     def not_answered(self, *, withdrawn: bool) -> NotAnswered:
         """The error that says what is still going on."""
-        what = f"{self.task} of {self.session!r}" if self.session else self.task
+        what = f"{self.name} of {self.session!r}" if self.session else self.name
         if withdrawn:
             return NotAnswered(
                 f"{what}: no worker took it up within {self.timeout_s:g} s, and it was withdrawn: "
@@ -130,6 +132,7 @@ def ask(
         raise InvalidInput(f"timeout_s: got {got}; allowed are 0 to {LONGEST_S:g} seconds")
     return Ask(
         task=task,
+        name=asked_for(task, body),
         namespace=namespace,
         session=SessionId("") if task in ABOUT_NAMESPACES else session_id(session),
         id=os.urandom(12).hex(),

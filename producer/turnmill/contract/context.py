@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -12,6 +12,9 @@ from turnmill.contract.formats import FIRST, Kept, readable, stamp, unreadable
 from turnmill.contract.names import Seq, SessionId, Version
 from turnmill.contract.rules import Rule
 from turnmill.contract.turns import explain
+
+CHILD: Final = "child"
+"""The strategy that the first context of a sub-agent's session names."""
 
 JsonMessage = dict[str, Any]
 """A message as JSON has it: what the ``openai`` client takes and what Redis holds."""
@@ -41,6 +44,22 @@ class OpenRequest(Kept):
         gone = max(len(self.images) - max(images, 0), 0)
         update = {"images": self.images[gone:], "images_gone": self.images_gone + gone}
         return self.model_copy(update=update) if gone else self
+
+
+class OpenCall(Kept):
+    """A call that had no result when the turns it stands among were covered.
+
+    Attributes:
+        seq: the turn it was made in.
+        id: what its result is given for.
+        name: the tool's.
+        arguments: as they were sent; the middle of long ones is left out.
+    """
+
+    seq: Seq
+    id: str
+    name: str
+    arguments: str = ""
 
 
 class Receipt(Kept):
@@ -120,6 +139,7 @@ class StoredContext(Kept):
             turn and speaker, or ``""``.
         rules: what the user laid down in those turns and is in force, oldest first.
         requests: what the user asked for in those turns and is still open, oldest first.
+        calls: calls of those turns that had no result in them; one may come yet.
         recall: whether the agent's model can look those turns up.
         format: of the version that wrote it; never an older one's.
     """
@@ -137,6 +157,7 @@ class StoredContext(Kept):
     ledger: str = ""
     rules: tuple[Rule, ...] = ()
     requests: tuple[OpenRequest, ...] = ()
+    calls: tuple[OpenCall, ...] = ()
     recall: bool = False
     format: str = FIRST
 
@@ -144,6 +165,11 @@ class StoredContext(Kept):
     def is_empty(self) -> bool:
         """Whether nothing in it stands for turns that are gone."""
         return not (self.summary or self.events or self.receipts)
+
+    @property
+    def begins(self) -> bool:
+        """Whether it stands for no turn of the session's own, so that the next one opens it."""
+        return self.watermark == 0 or self.strategy == CHILD
 
     @classmethod
     def parse(cls, body: bytes | None) -> Self:

@@ -55,7 +55,8 @@ namespaces by virtual time, and ``served``, of those that have had more than the
 A session lives for its policy's ``ttl_s`` after the last push; the permanent lists lose an entry
 when its work is done, the session is forgotten, or the sweep finds it expired. Outside the tags:
 ``turnmill:namespaces`` and ``turnmill:resting`` (sets, permanent), and ``turnmill:sweep`` (string,
-PX: who sweeps).
+PX: who sweeps). ``turnmill:server:keys`` (hash, permanent) has what `turnmill serve` knows of each
+key, JSON, by the key's SHA-256.
 
 Workers learn which namespaces there are, though no client may write what all share: a client sets a
 key of its own namespace and publishes on a channel of its own namespace: an ACL lets it do both for
@@ -111,6 +112,7 @@ RESTING = "turnmill:resting"
 REGISTER_EVERY_S = 10.0
 """A client that pushes announces its namespace at most this often, so that it rests not unseen."""
 SWEEP_LEASE = "turnmill:sweep"
+SERVER_KEYS = "turnmill:server:keys"
 ENDPOINTS = "turnmill:endpoints"
 SUMMARIZERS = "turnmill:summarizers"
 SUMMARIZERS_MS = 60_000

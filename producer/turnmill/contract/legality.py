@@ -3,50 +3,96 @@
 Results are paired with calls by position, not by id alone: real agents use one ``tool_call_id``
 for different calls of a session. A *batch* is an assistant message with calls and the results
 right behind it. A batch left unanswered when anything else follows is *dead*: a provider would
-refuse it, so a read answers it with a stub, and it does not hold up later cuts.
+refuse it, so a read answers it with a stub, and it does not hold up later cuts. A result that comes
+later is *late*: it is shown behind a second call of its tool, once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Self, TypeVar
 
 from turnmill.contract.call_ids import answered, told_apart
-from turnmill.contract.context import JsonMessage
+from turnmill.contract.context import JsonMessage, StoredContext
 
 NO_RESULT = "[no result was recorded for this call]"
+LATE = '{"result_of_an_earlier_call":true}'
+"""Arguments of the call that a late result is shown behind: with a name, they never cost less than
+the call of no known tool.
+"""
+
+MOST_LATE = 16
+"""So many of the newest dead calls may still get a result."""
+
 UNKNOWN_CALL = "call_not_in_this_conversation"
 """The tool that a result without a call is shown as a result of: it stays a tool's, nobody's word.
 """
 
 
 class CallTracker:
-    """Follows a conversation and knows which calls still wait for a result."""
+    """Follows a conversation and knows which calls still wait for a result.
 
-    __slots__ = ("open",)
+    Attributes:
+        open: ids of those of the newest batch.
+        dead: tools' names by ids of calls that nothing answered so far; the newest last.
+    """
 
-    def __init__(self, open_calls: Sequence[str] = ()) -> None:
+    __slots__ = ("_names", "dead", "open")
+
+    def __init__(
+        self, open_calls: Sequence[str] = (), dead: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.open: list[str] = list(open_calls)
+        self.dead: dict[str, str] = dict(dead)
+        self._names: dict[str, str] = {}
+
+    @classmethod
+    def after(cls, stored: StoredContext) -> Self:
+        """Follows the turns after a context: results may come for calls that it stands for."""
+        return cls(dead={call.id: call.name for call in stored.calls})
+
+    def copy(self) -> CallTracker:
+        """Another one that goes on from here."""
+        made = CallTracker(self.open, self.dead)
+        made._names = dict(self._names)
+        return made
 
     def feed(self, message: JsonMessage) -> tuple[list[str], bool]:
         """Take the next message; returns the calls it leaves dead, and whether it is an orphan."""
         dead, orphan, _ = self._take(message)
         return dead, orphan
 
-    def _take(self, message: JsonMessage) -> tuple[list[str], bool, JsonMessage]:
-        """The same, and the message with the ids that its calls, or the call it answers, have."""
+    def _take(self, message: JsonMessage) -> tuple[list[str], bool, Sequence[JsonMessage]]:
+        """The same, and what is shown: with the ids that its calls, or the call it answers, have.
+
+        An orphan is shown behind a call.
+        """
         if message["role"] == "tool":
             call_id = message.get("tool_call_id", "")
             at = answered(call_id, self.open)
             if at is not None:
                 own = self.open.pop(at)
-                return [], False, message if own == call_id else {**message, "tool_call_id": own}
+                return [], False, [message if own == call_id else {**message, "tool_call_id": own}]
             # The call it is given ends a batch like any other message.
-            dead, self.open = self.open, []
-            return dead, True, message
-        dead, shown = self.open, told_apart(message)
-        self.open = [call["id"] for call in shown.get("tool_calls") or ()]
-        return dead, False, shown
+            dead = self.close()
+            late = answered(call_id, ids := [*self.dead])
+            return dead, True, _called(message, "" if late is None else self.dead.pop(ids[late]))
+        dead, shown = self.close(), told_apart(message)
+        calls = shown.get("tool_calls") or ()
+        self.open = [call["id"] for call in calls]
+        self._names = {call["id"]: _name(call) for call in calls}
+        return dead, False, [shown]
+
+    def close(self) -> list[str]:
+        """End the batch: its calls that have no result are dead; returns their ids."""
+        dead, self.open = self.open, []
+        for call_id in dead:
+            self.dead.pop(call_id, None)
+            self.dead[call_id] = self._names.get(call_id, "")
+        for _ in range(len(self.dead) - MOST_LATE):
+            del self.dead[next(iter(self.dead))]
+        return dead
 
     def follow(self, messages: Sequence[JsonMessage]) -> None:
         """Take messages that are legal already, or only looked at."""
@@ -66,12 +112,19 @@ class CallTracker:
         changed = False
         for message in messages:
             dead, orphan, shown = self._take(message)
-            changed = changed or orphan or bool(dead) or shown is not message
-            legal.extend(
-                {"role": "tool", "tool_call_id": call_id, "content": NO_RESULT} for call_id in dead
-            )
-            legal += _called(shown) if orphan else (shown,)
+            changed = changed or orphan or bool(dead) or shown[0] is not message
+            legal += [*stubs(dead), *shown]
         return legal if changed else messages
+
+
+def stubs(dead: Sequence[str]) -> list[JsonMessage]:
+    """Results of calls that have none."""
+    return [{"role": "tool", "tool_call_id": call_id, "content": NO_RESULT} for call_id in dead]
+
+
+def _name(call: JsonMessage) -> str:
+    """What the call calls."""
+    return str((call.get("function") or {}).get("name") or "")
 
 
 def _is_plain(message: JsonMessage) -> bool:
@@ -83,10 +136,10 @@ def repair(messages: Sequence[JsonMessage]) -> list[JsonMessage]:
     return list(CallTracker().repair(messages))
 
 
-def _called(orphan: JsonMessage) -> list[JsonMessage]:
-    """The result behind a call of no known tool: as text of a user it would be obeyed."""
+def _called(orphan: JsonMessage, tool: str) -> list[JsonMessage]:
+    """The result behind a call, of its tool if known: as text of a user it would be obeyed."""
     call_id = orphan.get("tool_call_id") or UNKNOWN_CALL
-    function = {"name": UNKNOWN_CALL, "arguments": "{}"}
+    function = {"name": tool or UNKNOWN_CALL, "arguments": LATE if tool else "{}"}
     call = {"id": call_id, "type": "function", "function": function}
     asked: JsonMessage = {"role": "assistant", "content": None, "tool_calls": [call]}
     # What a dialect says beside it answers a call of another kind.

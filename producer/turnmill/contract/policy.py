@@ -61,6 +61,12 @@ StrategyName = Annotated[str, Field(pattern=STRATEGY_NAME)]
 OFFLINE: Final = "extractive"
 """The summarizer every worker has: it asks no model, and stands in for all others."""
 
+OWN_NAMES: Final = {
+    "strategies": ("images", "elide", "iterations", "managed", "rolling", "window"),
+    "summarizer": (OFFLINE, "openai"),
+}
+"""What every worker has, by the policy's field. Packages offer others under names of theirs."""
+
 MIN_ROOM_TOKENS = 256
 """Tokens a system prompt must leave for the conversation: a receipt and some of the last turn."""
 
@@ -426,6 +432,42 @@ def _no_field(name: str) -> str:
     close = get_close_matches(name, Policy.model_fields, n=1)
     meant = f"did you mean {close[0]}?" if close else f"fields are {', '.join(Policy.model_fields)}"
     return f"no field {name!r}; {meant}"
+
+
+_SLIP: Final = 0.82
+"""So alike two names are where one is a slip for the other: ``widnow``, ``opnai``."""
+
+
+def refuse_slips(policy: Policy) -> None:
+    """Refuse a name that nobody offers here and that is all but one of ours.
+
+    Others pass: only the workers know what packages they have. So does one that begins with ours.
+
+    Raises:
+        InvalidPolicy: says what was probably meant, and what there is.
+    """
+    for field, own in OWN_NAMES.items():
+        value = getattr(policy, field)
+        names = (value,) if isinstance(value, str) else value
+        for name in (each for each in names if each not in own):
+            from difflib import get_close_matches  # noqa: PLC0415 - for a mistake, mostly
+
+            close = get_close_matches(name, own, n=1, cutoff=_SLIP)
+            if close and not name.startswith(close[0]) and name not in _offered(field):
+                raise InvalidPolicy(
+                    f"policy: {field}: nobody offers {name!r}; did you mean {close[0]!r}? There "
+                    f"are {', '.join(own)}, and what packages offer as turnmill.{_GROUPS[field]}"
+                )
+
+
+_GROUPS: Final = {"strategies": "strategies", "summarizer": "summarizers"}
+
+
+def _offered(field: str) -> set[str]:
+    """What packages that are installed here offer."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - as above
+
+    return {each.name for each in entry_points(group=f"turnmill.{_GROUPS[field]}")}
 
 
 def policy_body(policy: Policy) -> bytes:

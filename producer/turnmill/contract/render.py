@@ -6,7 +6,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from turnmill.contract.context import JsonMessage, OpenRequest, Receipt, StoredContext, SummaryEvent
+from turnmill.contract.context import (
+    JsonMessage,
+    OpenCall,
+    OpenRequest,
+    Receipt,
+    StoredContext,
+    SummaryEvent,
+)
 from turnmill.contract.estimate import CountMessages
 from turnmill.contract.legality import repair
 from turnmill.contract.log_entry import TailTurn
@@ -157,6 +164,7 @@ def _head_texts(stored: StoredContext) -> list[str]:
     elif facts:
         facts = noted(facts)
     beside = [receipt_text(receipt, recall=stored.recall) for receipt in stored.receipts]
+    beside += map(call_text, stored.calls)
     beside += [facts] if facts else []
     return [*texts, "\n".join(beside)] if beside else texts
 
@@ -182,6 +190,12 @@ def context_injection(events: Sequence[SummaryEvent]) -> str:
 
 # What would be a heading of the system prompt.
 _HEADING = re.compile(r"^#{1,6}(?=\s|$)", re.MULTILINE)
+
+
+def call_text(call: OpenCall) -> str:
+    """What a model and a person read about a call that had no result."""
+    said = quoted(" ".join(f"{call.name} {call.arguments}".split()))
+    return f"[No result yet of a call in turn {call.seq}: {said}]"
 
 
 def receipt_message(receipt: Receipt, *, recall: bool = False) -> JsonMessage:

@@ -238,6 +238,7 @@ class ContextInfo:
         failures: compactions that failed in a row since the last commit.
         parked_for_s: seconds since it was parked, or None.
         wait: what keeps it from being compacted now though it is due, or None.
+        parent: the session whose sub-agent it is, or ``""``.
     """
 
     session: SessionId
@@ -268,6 +269,7 @@ class ContextInfo:
     failures: int
     parked_for_s: float | None
     wait: Wait | None
+    parent: str = ""
 
     @property
     def under_limit(self) -> bool:

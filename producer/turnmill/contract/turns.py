@@ -27,7 +27,16 @@ from pydantic_core import PydanticCustomError, PydanticSerializationError
 
 from turnmill.contract.codec import MAX_DEPTH, encode_exactly, encode_json, is_deep, sendable
 from turnmill.contract.errors import InvalidTurn, TurnTooLarge
-from turnmill.contract.fields import CALL, FUNCTION, MESSAGE, PART, TURN, no_field, unknown_in
+from turnmill.contract.fields import (
+    CALL,
+    FUNCTION,
+    MESSAGE,
+    OWN,
+    PART,
+    TURN,
+    no_field,
+    unknown_in,
+)
 from turnmill.contract.formats import stamp
 from turnmill.contract.image_tokens import is_base64
 
@@ -209,20 +218,33 @@ class Message(_Open):
             raise ValueError(f"tool_calls are for role assistant, not {self.role}")
         if self.content is None and self.role != "assistant":
             raise ValueError(f"a message of role {self.role} needs content")
+        parts = self.content if isinstance(self.content, tuple) else ()
+        if self.role != "assistant" and any(part.type == "refusal" for part in parts):
+            raise ValueError(f"a part of type refusal is for role assistant, not {self.role}")
         return self
 
 
 def with_content(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The message with ``""`` for no content, which no provider takes; the same if it has some.
+    """The message with ``""`` for no content, and without null fields and an empty list of calls.
 
-    An assistant's may be None beside what else it says.
+    No provider takes those, though SDKs dump them; the same message if it has none. An assistant's
+    content may be None beside what else it says.
     """
+    if any(map(_says_nothing, message.items())):
+        message = dict(item for item in message.items() if not _says_nothing(item))
     content = message.get("content")
     is_empty = isinstance(content, list | tuple) and not content
     is_silent = content is None and message.get("role") == "assistant"
     if is_empty or (is_silent and not any(map(message.get, _SAID_BESIDE))):
         return {**message, "content": ""}
     return message
+
+
+def _says_nothing(item: tuple[str, Any]) -> bool:
+    name, value = item
+    if name == "tool_calls":
+        return not value
+    return value is None and name not in {"role", "content"} and not name.startswith(OWN)
 
 
 _SAID_BESIDE: Final = ("tool_calls", "function_call", "refusal", "audio", "native")

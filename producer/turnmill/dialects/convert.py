@@ -21,6 +21,9 @@ from turnmill.dialects.native import (
 
 DIALECTS: Final[tuple[str, ...]] = get_args(Dialect)
 
+_OF_RESPONSES: Final = frozenset({"status", "phase"})
+"""Fields of a message that no other dialect has."""
+
 
 def in_chat(messages: Sequence[Any]) -> tuple[Dialect | None, Sequence[Any]]:
     """The messages of a turn in chat's shape, and the dialect they were in.
@@ -50,7 +53,8 @@ def _seen(messages: Sequence[Any]) -> Dialect | None:
         return None  # to be refused, or models of chat messages: nothing of it is left out
     for message in messages:
         kind, content = message.get("type"), message.get("content")
-        if kind in RESPONSES_ITEMS or (kind == "message" and "role" in message):
+        is_item = kind == "message" or not _OF_RESPONSES.isdisjoint(message)
+        if kind in RESPONSES_ITEMS or (is_item and message.get("role", "tool") != "tool"):
             return "responses"
         for part in content if isinstance(content, list | tuple) else ():
             name = part.get("type") if isinstance(part, Mapping) else None

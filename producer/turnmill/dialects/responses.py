@@ -173,7 +173,7 @@ class _Output:
 _SAID: Final = frozenset({"input", "action", "actions", "operation"})
 """Where calls that are not of functions say what to do; without it, they are none."""
 
-_INPUT_TYPES: Final = frozenset({"refusal", "input_audio", "input_image", "input_file"})
+_INPUT_TYPES: Final = frozenset({"refusal", "input_image", "input_file"})
 
 
 def from_chat(messages: Sequence[JsonMessage]) -> Converted:
@@ -187,7 +187,17 @@ def from_chat(messages: Sequence[JsonMessage]) -> Converted:
     writer = _Writer()
     for at, message in enumerate(messages):
         writer.add(message, _results(messages, at))
-    return Converted(writer.items, "\n\n".join(writer.system), tuple(writer.left_out))
+    items: list[JsonMessage] = []
+    for item in reversed(writer.items):
+        # A model that was cut off in its reasoning led to nothing.
+        if not _is(item, "reasoning") or (items and _is_output(items[-1])):
+            items.append(item)
+    return Converted(items[::-1], "\n\n".join(writer.system), tuple(writer.left_out))
+
+
+def _is_output(item: JsonMessage) -> bool:
+    is_said = item.get("role", "assistant") == "assistant"
+    return is_said and item.get("type") not in RESPONSES_RESULTS
 
 
 class _Writer:
@@ -319,7 +329,7 @@ def _keeps_its_kind(call: Mapping[str, Any], result: JsonMessage | None) -> bool
     """Whether the call, with its result, still says what one of its type must say."""
     kind = fields_of(call, "responses").get("type")
     if kind is None:
-        return True
+        return result is None or "type" not in fields_of(result, "responses")
     said = _parsed((call.get("function") or {}).get("arguments", ""))
     if not (isinstance(said, dict) and said.keys() & _SAID):
         return False

@@ -24,8 +24,18 @@ from agent_framework import (
 from turnmill.client._async.client import AsyncContextClient
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import Transient, TurnmillError, UnknownSession
+from turnmill.contract.legality import NO_RESULT, CallTracker
 from turnmill.contract.policy import Policy
-from turnmill.integrations.shared import Beside, call, image, joined, keep, key
+from turnmill.integrations.shared import (
+    Beside,
+    bound,
+    call,
+    fitting,
+    image,
+    joined,
+    keep,
+    key,
+)
 
 __all__ = ["HistoryCounts", "TurnmillHistoryProvider"]
 
@@ -260,6 +270,16 @@ SESSIONS = 1024
 _UNSAVED = "unsaved"
 """In the provider's state: turns that Redis has not taken yet."""
 
+_INPUT = "input"
+"""In the provider's state, until the history is read: of what the framework adds to it itself the
+tokens, and the ids of the calls that it answers."""
+
+_WHOLE: Final = "turnmill_input"
+"""In a run's metadata: its input as it was given."""
+
+_SMALL: Final = 500
+"""Tokens of an input that are not worth asking for the limit."""
+
 
 @dataclass(slots=True)
 class HistoryCounts:
@@ -322,17 +342,54 @@ class TurnmillHistoryProvider(HistoryProvider):
             await self._open(self._name(context.session_id), beside)
         except TurnmillError as error:
             self._failed(error)
+        context.metadata[_WHOLE] = context.input_messages
+        told = [each for message in context.input_messages for each in to_chat(message)]
+        answered = [each["tool_call_id"] for each in told if each["role"] == "tool"]
+        context.input_messages, tokens = await self._fitting(context)
+        state[_INPUT] = tokens, answered
         await super().before_run(agent=agent, session=session, context=context, state=state)
+
+    async def after_run(
+        self,
+        *,
+        agent: SupportsAgentRun,
+        session: AgentSession,
+        context: SessionContext,
+        state: dict[str, Any],
+    ) -> None:
+        """Push what was said, whole."""
+        context.input_messages = context.metadata.pop(_WHOLE, context.input_messages)
+        await super().after_run(agent=agent, session=session, context=context, state=state)
+
+    async def _fitting(self, context: SessionContext) -> tuple[list[Message], int]:
+        """The messages that are in no session yet, cut to half the limit; and their tokens."""
+        given, name = context.input_messages, self._name(context.session_id)
+        groups = [to_chat(message) for message in given]
+        tokens = bound([each for group in groups for each in group])
+        if tokens <= _SMALL:
+            return given, tokens
+        try:
+            await self._client.open(name)  # else a new one has no limit yet
+            most = (await self._client.info(name)).limits.room // 2
+        except TurnmillError as error:
+            self._failed(error)
+            return given, 0
+        if tokens <= most or (cut := fitting(groups, most)) is None:
+            return given, min(tokens, most)
+        log.warning("input cut to %d tokens for a model's call; it is stored whole", most)
+        both = zip(given, groups, cut, strict=True)
+        made = [[one] if now == was else from_chat(now) for one, was, now in both]
+        return [message for some in made for message in some], most
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
     ) -> list[Message]:
         """The session's context; on an error what was last known here, and what is unsaved."""
         del kwargs
-        name = self._name(session_id)
+        name, (beside, answered) = self._name(session_id), (state or {}).pop(_INPUT, (0, None))
         try:
             await self._push(name, state)
-            context = await self._client.read(name)
+            context = await self._client.read(name, beside=beside)
         except UnknownSession:
             return []
         except TurnmillError as error:
@@ -341,7 +398,7 @@ class TurnmillHistoryProvider(HistoryProvider):
         self.counts.loaded += 1
         shown = context.messages[bool(context.system_prompt) and context.dialect == "chat" :]
         keep(self._known, name, from_chat(shown), SESSIONS)
-        return list(self._known[name])
+        return [*self._known[name], *_stubs(shown, answered)]
 
     async def save_messages(
         self,
@@ -431,6 +488,19 @@ def _tools(agent: SupportsAgentRun, context: SessionContext) -> tuple[dict[str, 
 
 def _turn(message: Message) -> JsonMessage:
     return {"turn_id": f"agent-framework-{uuid.uuid4().hex}", "messages": to_chat(message)}
+
+
+def _stubs(history: Sequence[JsonMessage], answered: Sequence[str] | None) -> list[Message]:
+    """Results for calls that wait, and that the input behind the history does not answer.
+
+    A run that failed in between left them; no provider takes them.
+    """
+    tracker = CallTracker()
+    tracker.follow(history)
+    left = [each for each in tracker.open if answered is not None and each not in answered]
+    return from_chat(
+        [{"role": "tool", "tool_call_id": each, "content": NO_RESULT} for each in left]
+    )
 
 
 def _unsaved(state: dict[str, Any] | None) -> list[JsonMessage]:

@@ -33,8 +33,11 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.runtime import Runtime
 
 from turnmill.contract.context import JsonMessage, Pushed
-from turnmill.contract.errors import InvalidInput, UnknownSession
+from turnmill.contract.errors import InvalidInput, TurnmillError, UnknownSession
+from turnmill.contract.keys import session_keys
+from turnmill.contract.legality import UNKNOWN_CALL, CallTracker
 from turnmill.contract.marks import FEEDBACK
+from turnmill.contract.names import Namespace, session_id
 from turnmill.contract.policy import Policy
 from turnmill.contract.turns import TurnLike
 from turnmill.integrations.shared import (
@@ -65,12 +68,9 @@ def to_chat(message: BaseMessage) -> JsonMessage:
     artifacts, metadata. Audio, video and files become a line of text.
     """
     found: JsonMessage = {"role": _role(message), "content": _content(message)}
-    if isinstance(message, AIMessage) and message.tool_calls:
+    if isinstance(message, AIMessage) and (calls := _calls(message)):
         found["content"] = found["content"] or None
-        found["tool_calls"] = [
-            call(each["id"], each["name"], json.dumps(each["args"], ensure_ascii=False))
-            for each in message.tool_calls
-        ]
+        found["tool_calls"] = calls
     if isinstance(message, ToolMessage):
         found["tool_call_id"] = message.tool_call_id
     elif isinstance(message, FunctionMessage | ChatMessage):
@@ -78,6 +78,21 @@ def to_chat(message: BaseMessage) -> JsonMessage:
     elif message.name:
         found["name"] = message.name
     return found
+
+
+def _calls(message: AIMessage) -> list[JsonMessage]:
+    """Also those whose arguments are no JSON: LangChain sends them to the model all the same."""
+    told = [
+        (each["id"], each["name"], json.dumps(each["args"], ensure_ascii=False))
+        for each in message.tool_calls
+    ]
+    told += [
+        (each["id"], each["name"] or UNKNOWN_CALL, each["args"] or "")
+        for each in message.invalid_tool_calls
+    ]
+    return [
+        call(call_id or f"call-{at}", name, args) for at, (call_id, name, args) in enumerate(told)
+    ]
 
 
 def _role(message: BaseMessage) -> str:
@@ -245,6 +260,9 @@ SESSIONS = 256
 BRANCHES = 8
 """How often a history may turn out to be another one before its session is found."""
 
+FORK_S = 5.0
+"""The longest wait for a worker that begins a branch as its session was."""
+
 
 @dataclass(slots=True)
 class FollowerCounts:
@@ -254,12 +272,14 @@ class FollowerCounts:
         curated: sent with the session's context.
         pushed: messages pushed.
         branched: branches begun, because a history had gone back or was edited.
+        replayed: of these, pushed from their first message, because no fork could be made.
         failed: sent with the history as it was, because something failed.
     """
 
     curated: int = 0
     pushed: int = 0
     branched: int = 0
+    replayed: int = 0
     failed: int = 0
 
 
@@ -316,9 +336,27 @@ class Follower:
             # Every process finds the branch by the message that begins it; where there is none yet,
             # the next message will tell.
             begins = words[found] if found < len(words) else uuid.uuid4().hex
-            name = f"{session}~{begins[:12]}"
-            self.counts.branched += name not in self._seen
+            name, parent = f"{session}~{begins[:12]}", name
+            if name not in self._seen:
+                self.counts.branched += 1
+                await self._begin(name, parent, messages[:found], words)
         raise Scattered
+
+    async def _begin(
+        self, name: str, parent: str, shared: Sequence[JsonMessage], words: Sequence[str]
+    ) -> None:
+        """Begin a branch as its session was behind these messages, with what was compacted of them.
+
+        Where that cannot be, the branch is pushed from its first message.
+        """
+        if not (end := _before_calls(shared)) or await self._learn(name, words):
+            return
+        at = f"{self._prefix}-{words[end - 1]}"
+        try:
+            await answer(self._client.fork(parent, name, at=at, timeout_s=FORK_S))
+        except TurnmillError as error:
+            self.counts.replayed += 1
+            log.warning("branch pushed from its first message: %s", type(error).__name__)
 
     async def store(self, session: str, messages: Sequence[JsonMessage]) -> None:
         """Push what is new in a history that was followed here before; else do nothing."""
@@ -353,6 +391,8 @@ class Follower:
     ) -> Context | int:
         """Push what the session lacks, and read; or how many messages the two have in common."""
         await self._expire(name)
+        if name not in self._seen:
+            await self._learn(name, words)
         if (fork := self._fork(name, words)) is not None:
             return fork
         await self._open(name, beside, policy)
@@ -373,6 +413,23 @@ class Follower:
                 last_seq = (await answer(self._client.info(name))).last_seq
             if last_seq < seen.seq:
                 self._seen.pop(name, None)
+
+    async def _learn(self, name: str, words: Sequence[str]) -> bool:
+        """Note which messages the session has, before any is pushed; False where it has none.
+
+        What another process did with it is known by the ids of its turns. Only of a very long
+        session are the oldest ids forgotten: it follows this history if it has what comes next.
+        """
+        keys = session_keys(Namespace(self._client.namespace), session_id(name))
+        asked = [("HGET", keys.meta, "last_seq"), ("ZRANGE", keys.ids, 0, -1)]
+        last_seq, ids = await answer(self._client._redis.pipeline(asked))  # noqa: SLF001
+        its = [each.decode().removeprefix(f"{self._prefix}-") for each in ids if each]
+        forgotten = words.index(its[0]) if its and its[0] in words else 0
+        if its:
+            seen = self._seen.get(name, _Seen())
+            seen = replace(seen, words=(*words[:forgotten], *its), seq=int(last_seq))
+            keep(self._seen, name, seen, SESSIONS)
+        return bool(its)
 
     async def _open(self, name: str, beside: Beside, policy: Policy | str | None) -> None:
         seen = self._seen.get(name, _Seen())
@@ -419,6 +476,15 @@ def chain(messages: Sequence[JsonMessage]) -> list[str]:
     for message in messages:
         words.append(hashlib.sha256(f"{words[-1]} {key(message)}".encode()).hexdigest()[:32])
     return words[1:]
+
+
+def _before_calls(messages: Sequence[JsonMessage]) -> int:
+    """How many of the messages end where no call waits for its result."""
+    tracker, end = CallTracker(), 0
+    for at, message in enumerate(messages):
+        tracker.feed(message)
+        end = end if tracker.open else at + 1
+    return end
 
 
 log: logging.Logger = logging.getLogger(__name__)

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Self
 
+from llama_index.core.agent.workflow import AgentOutput, FunctionAgent
+from llama_index.core.agent.workflow.agent_context import AgentContext
 from llama_index.core.base.llms.types import (
     ChatMessage,
     ContentBlock,
@@ -19,6 +21,7 @@ from llama_index.core.base.llms.types import (
     ToolCallBlock,
 )
 from llama_index.core.memory import BaseMemory
+from llama_index.core.tools import AsyncBaseTool
 from pydantic import BaseModel, Field, PrivateAttr
 
 from turnmill.contract.context import JsonMessage
@@ -37,7 +40,7 @@ from turnmill.integrations.shared import (
     run,
 )
 
-__all__ = ["ContextMemory"]
+__all__ = ["ContextFunctionAgent", "ContextMemory"]
 
 
 _ROLES: Mapping[str, str] = {"chatbot": "assistant", "model": "assistant", "function": "tool"}
@@ -354,3 +357,25 @@ class ContextMemory(BaseMemory):
         self._failed += 1
         # Only the type: the message of another library's error may quote the conversation.
         log.warning("messages kept in this process: %s", type(error).__name__)
+
+
+class ContextFunctionAgent(FunctionAgent):
+    """A ``FunctionAgent`` that tells its ``ContextMemory`` each step of a run, not all at its end.
+
+    So each call of the model gets the context as of then: a long run, too, stays within the limit.
+    """
+
+    async def take_step(
+        self,
+        ctx: AgentContext,
+        llm_input: list[ChatMessage],
+        tools: Sequence[AsyncBaseTool],
+        memory: BaseMemory,
+    ) -> AgentOutput:
+        """Ask the model, once the steps before are in the memory."""
+        steps = await ctx.store.get(self.scratchpad_key, default=[])
+        if steps and isinstance(memory, ContextMemory):
+            await memory.aput_messages(steps)
+            await ctx.store.set(self.scratchpad_key, [])
+            llm_input = [*llm_input[: bool(self.system_prompt)], *await memory.aget()]
+        return await super().take_step(ctx, llm_input, tools, memory)

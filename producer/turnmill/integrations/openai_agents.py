@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -80,6 +80,10 @@ def _typed(item: TResponseInputItem) -> dict[str, Any]:
     return found if "type" in found or is_plain else {"type": "message", **found}
 
 
+def _is_of_user(messages: Sequence[Mapping[str, Any]]) -> bool:
+    return any(message["role"] == "user" for message in messages[:1])
+
+
 def _is_input(item: dict[str, Any]) -> bool:
     return item.get("type", "message") == "message" and item.get("role") != "assistant"
 
@@ -141,6 +145,7 @@ class TurnmillSession:
         settings = coerce_session_settings(session_settings or {})
         self.session_settings: SessionSettings | None = settings
         self.counts: SessionCounts = SessionCounts()
+        self._name = session_id
         self._client = client
         self._policy = policy
         self._seen: list[TResponseInputItem] | None = None
@@ -200,7 +205,7 @@ class TurnmillSession:
             if not context or not items:
                 return None
             try:
-                await self._client.take_back(self.session_id, context.last_seq, dialect="responses")
+                await self._client.take_back(self._name, context.last_seq, dialect="responses")
             except NoCheckpoint:
                 return None
             except InvalidInput:
@@ -210,13 +215,78 @@ class TurnmillSession:
                 continue
             self._seen = items[:-1]
             return items[-1]
-        raise SessionBusy(f"{self.session_id!r} is added to again and again; try again")
+        raise SessionBusy(f"{self._name!r} is added to again and again; try again")
 
     async def clear_session(self) -> None:
         """Set the conversation aside: the session is empty, the archive keeps it, marked."""
         with suppress(UnknownSession):
-            await self._client.clear(self.session_id)
+            await self._client.clear(self._name)
         self._seen, self._waiting, self.counts.waiting = [], [], 0
+
+    async def create_branch_from_turn(
+        self, turn_number: int, branch_name: str | None = None
+    ) -> str:
+        """Go on in a branch that begins before a message of the user, and return its name.
+
+        It is a fork, the session ``<session_id>~<branch name>``; this conversation stays as it is.
+
+        Args:
+            turn_number: counts the user's messages from 1, in the branch that is current.
+            branch_name: by default a new one.
+
+        Raises:
+            InvalidInput: there is no such message, or such a branch is there already.
+            NoCheckpoint: no archive kept what was covered.
+            NotAnswered: no worker did it in time.
+        """
+        await self._push([])
+        branch = branch_name or f"branch_from_turn_{turn_number}_{uuid4().hex[:12]}"
+        at = await self._before(turn_number)
+        await self._client.fork(self._name, self._named(branch), at=at)
+        self._begin(self._named(branch))
+        return branch
+
+    async def switch_to_branch(self, branch_id: str) -> None:
+        """Go on in another branch; ``main`` is the session itself.
+
+        Raises:
+            InvalidInput: there is no such branch.
+            StoreUnavailable: Redis cannot be reached; the session stays where it is.
+        """
+        await self._push([])
+        name = self._named(branch_id)
+        try:
+            await self._client.info(name)
+        except UnknownSession as error:
+            if branch_id != "main":
+                raise InvalidInput(f"{self.session_id!r} has no branch {branch_id!r}") from error
+        self._begin(name)
+
+    def _named(self, branch: str) -> str:
+        return self.session_id if branch == "main" else f"{self.session_id}~{branch}"
+
+    def _begin(self, name: str) -> None:
+        """Forget what is known of the branch that is left."""
+        self._name = name
+        self._seen, self._newest, self._beside = None, None, Beside()
+        self._pushed_seq = self._read_seq = 0
+
+    async def _before(self, turn_number: int) -> int:
+        """The seq of the turn before this message of the user."""
+        told = await self._client.trajectory(self._name)
+        kept = [turn for turn in told.turns if turn.state == "kept"]
+        if told.turns and told.turns[0].seq > 1:
+            raise NoCheckpoint(
+                f"the first turns of {self._name!r} were covered, and the workers have no archive "
+                "that kept them: nobody can count the user's messages"
+            )
+        asked = [at for at, turn in enumerate(kept) if _is_of_user(turn.messages)]
+        if not 0 < turn_number <= len(asked):
+            raise InvalidInput(
+                f"turn_number: {turn_number} is none of {len(asked)} messages of the user"
+            )
+        at = asked[turn_number - 1]
+        return kept[at - 1].seq if at else 0
 
     async def run_compaction(self, args: OpenAIResponsesCompactionArgs | None = None) -> None:
         """With ``force``, summarize all but the newest turns now, and wait for it.
@@ -230,7 +300,7 @@ class TurnmillSession:
                 or lost an item meanwhile, so that nothing was compacted.
         """
         if (args or {}).get("force") and await self._context():
-            await self._client.summarize(self.session_id)
+            await self._client.summarize(self._name)
 
     async def call_model_input_filter(self, data: CallModelData[Any]) -> ModelInputData:
         """For ``RunConfig``: each model call of a run gets the context as of now.
@@ -271,26 +341,26 @@ class TurnmillSession:
 
     async def _tell(self, beside: Beside) -> None:
         if beside != self._beside:
-            await self._client.open(self.session_id, **beside.since(self._beside))
+            await self._client.open(self._name, **beside.since(self._beside))
             self._beside = beside
 
     async def _context(self) -> Context | None:
         """The context with all that was added here; None where there is no session."""
         await self._push([])
         with suppress(UnknownSession):
-            return await self._client.read(self.session_id, beside=self._instructions_tokens)
+            return await self._client.read(self._name, beside=self._instructions_tokens)
         return None
 
     async def _push(self, turns: Sequence[_Turn]) -> None:
         """Push the turns behind those that wait; their ids make a repeated push harmless."""
         if self._policy is not None:
-            await self._client.open(self.session_id, self._policy)
+            await self._client.open(self._name, self._policy)
             self._policy = None
         sent = [*self._waiting, *turns]
         if not sent:
             return
         pushed = await self._client.push_many(
-            ((self.session_id, turn) for turn in sent), on_too_large="cut"
+            ((self._name, turn) for turn in sent), on_too_large="cut"
         )
         self._pushed_seq = pushed[-1].seq
         self._waiting = [turn for turn in self._waiting if turn not in sent]

@@ -9,11 +9,15 @@ from bisect import bisect_left
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from inspect import isawaitable
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from turnmill.client._async.client import AsyncContextClient
 from turnmill.client._sync.client import ContextClient
+from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.estimate import bound_turn
+from turnmill.contract.shorten import shorten
 
 
 class Beside(NamedTuple):
@@ -103,6 +107,25 @@ def called(messages: Iterable[JsonMessage]) -> dict[str, str]:
         for call in message.get("tool_calls") or ()
         if "function" in call
     }
+
+
+def bound(messages: Sequence[JsonMessage]) -> int:
+    """The most tokens that the messages are."""
+    return bound_turn(encode_json({"messages": messages}))
+
+
+def fitting(
+    groups: Sequence[Sequence[JsonMessage]], most: int
+) -> list[Sequence[JsonMessage]] | None:
+    """The groups of messages, their longest texts cut to at most so many tokens together.
+
+    None where texts are not what makes them large.
+    """
+    shorter = shorten([message for group in groups for message in group], most, bound)
+    if shorter is None:
+        return None
+    left = iter(shorter)
+    return [list(islice(left, len(group))) for group in groups]
 
 
 def keep(known: OrderedDict[str, T], name: str, value: T, most: int) -> None:

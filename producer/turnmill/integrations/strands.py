@@ -22,6 +22,7 @@ from strands.types.exceptions import ContextWindowOverflowException
 from strands.types.tools import ToolResultStatus
 
 from turnmill.client._sync.client import ContextClient
+from turnmill.contract.codec import sendable
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import TurnConflict, TurnmillError, UnknownSession
 from turnmill.contract.policy import Policy
@@ -70,8 +71,7 @@ def to_chat(message: Message) -> list[JsonMessage]:
     for block in message["content"]:
         if "toolUse" in block:
             use = block["toolUse"]
-            given = json.dumps(use["input"], default=str)
-            calls.append(call(use["toolUseId"], use["name"], given))
+            calls.append(call(use["toolUseId"], use["name"], _arguments(use["input"])))
         elif "toolResult" in block:
             results.append(_result(block["toolResult"]))
         elif _UNSAID.isdisjoint(block):
@@ -80,6 +80,12 @@ def to_chat(message: Message) -> list[JsonMessage]:
         return results
     spoken: JsonMessage = {"role": message["role"], "content": joined(said) or None}
     return [*results, {**spoken, "tool_calls": calls} if calls else spoken]
+
+
+def _arguments(given: Any) -> str:
+    """As JSON; half a surrogate pair stays bare: so it is mended, and the message made anew."""
+    bare = json.dumps(given, default=str, ensure_ascii=False)
+    return json.dumps(given, default=str) if sendable(bare) == bare else bare
 
 
 def _result(result: Any) -> JsonMessage:

@@ -418,8 +418,10 @@ class _Squeeze:
                 return self.fit([], newest, [*dropped, *pinned])
             dropped = [*dropped, *gone]
         tokens = self._fixed + (self._count(body) if body else 0)
-        receipt = _receipt(dropped) if dropped else _shortening(newest, budget)
-        note = [receipt_message(receipt, recall=self._recall)] if dropped else []
+        receipt = _receipt(dropped) if dropped else None
+        note = [receipt_message(receipt, recall=self._recall)] if receipt else []
+        if turns and receipt is None:
+            receipt = _shortening(newest or turns, budget)
         messages = [*self._system, *self._head, *note, *body]
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
 
@@ -489,8 +491,9 @@ def _shortening(turns: Sequence[TailTurn], budget: int) -> Receipt:
     """The receipt for turns that are all there, but shortened inside."""
     return Receipt(
         by="projection",
-        first_seq=turns[0].seq,
-        last_seq=turns[-1].seq,
+        # Where no turn is left, it is what stands for covered ones.
+        first_seq=turns[0].seq if turns else 0,
+        last_seq=turns[-1].seq if turns else 0,
         turns=0,
         tokens=max(_tokens(turns) - budget, 1),
     )

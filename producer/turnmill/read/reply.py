@@ -65,7 +65,7 @@ class Known:
         view: them, with bounds for what nobody counted in the policy's tokens.
         body: the stored context.
         counts: of turns up to ``counted_seq`` of the read that asked for them.
-        open_calls: of the newest turn.
+        calls: of the turns, and of the context; nobody goes on with it but a copy.
         newest: its entry in the log; None where the log is empty.
         size: bytes of what is kept, roughly.
         is_marked: whether something in it may end a provider's cached prefix.
@@ -80,7 +80,7 @@ class Known:
     counts: Mapping[bytes, bytes]
     counted_seq: int
     turns: tuple[KnownTurn, ...]
-    open_calls: tuple[str, ...]
+    calls: CallTracker
     newest: Any
     size: int
     is_marked: bool
@@ -225,7 +225,7 @@ def known_in(session: SessionId, reply: Sequence[Any]) -> Known:
     meta, body, counts, entries, _ = reply
     stored = StoredContext.parse(body)
     view = View.of(meta).reliable(stored)
-    tracker = CallTracker()
+    tracker = CallTracker.after(stored)
     log = [LogEntry.of(entry) for entry in entries]
     turns = tuple(known_turns(log, stored, view, tracker))
     return Known(
@@ -237,7 +237,7 @@ def known_in(session: SessionId, reply: Sequence[Any]) -> Known:
         counts=counts,
         counted_seq=view.counted_seq,
         turns=turns,
-        open_calls=tuple(tracker.open),
+        calls=tracker,
         newest=entries[-1] if entries else None,
         size=2 * len(body or b"") + _size(turns),
         is_marked=any(map(_has_mark, (body or b"", *(turn.shown for turn in turns)))),
@@ -269,14 +269,14 @@ def known_since(before: Known, reply: Sequence[Any]) -> Known | None:
         new["counted_seq"] = max(before.counted_seq, min(view.counted_seq, before.awaited[-1]))
     if len(entries) == 1:
         return replace(before, **new)
-    tracker = CallTracker(before.open_calls)
+    tracker = before.calls.copy()
     log = [LogEntry.of(entry) for entry in entries[1:]]
     turns = tuple(known_turns(log, EMPTY, view, tracker))
     return replace(
         before,
         **new,
         turns=before.turns + turns,
-        open_calls=tuple(tracker.open),
+        calls=tracker,
         newest=entries[-1],
         size=before.size + _size(turns),
         is_marked=before.is_marked or any(_has_mark(turn.shown) for turn in turns),

@@ -40,9 +40,12 @@ _ITEMS: Final = "`items`"
 """Stands in instructions that ask for items."""
 
 _RECORD = re.compile(r"^<<[0-9a-f]{8,} (?:#(\d+) )?(\w+)[^>\n]*>>$")
+_LISTED = re.compile(r"^#(\d+) (user|assistant|tool): (.*)$")
+"""A message of the conversation before the prompt, by its first words."""
+
 _BLOCK = re.compile(r"^<<([a-z ]+) [0-9a-f]{8,}>>$")
 _EARLIER = ("summary so far", "notes")
-_NO_MESSAGES = (*_EARLIER, "facts kept", "conversation", "end")
+_NO_MESSAGES = (*_EARLIER, "facts kept", "conversation", "messages", "end")
 _SENTENCE = re.compile(r"[^.!?\n。！？]+(?:[.!?](?!\s|$)[^.!?\n。！？]*)*[.!?。！？]*")
 _IDENTIFIER = re.compile(r"[\d/@_]")
 """A word with one of these names something."""
@@ -145,7 +148,7 @@ def _summary(body: dict[str, Any], prompt: str, fault: Fault) -> Reply:
     sections = _HEADING.findall(instructions) or ([_PLAIN] if instructions else list(_SECTIONS))
     limits = _LIMIT.findall(prompt)
     allowed = int(limits[-1].replace(",", "")) if limits else 512
-    if _ITEMS in instructions:
+    if _ITEMS in instructions + _last_message(body):
         return _items(body, allowed, fault)
     material = _read(_last_message(body))
     fresh = _fresh(material)
@@ -200,6 +203,8 @@ def _read(text: str) -> _Material:
                 lines = []
                 role = "user" if block[1] == "latest input" else "tool"
                 material.records.append((0, role, lines))
+        elif (listed := _LISTED.match(line)) and lines is None:
+            material.records.append((int(listed[1]), listed[2], [listed[3]]))
         elif lines is not None:
             lines.append(line)
         elif heading := _HEADING.match(line):

@@ -29,9 +29,10 @@ from tests.integrations.google_adk.clerk import (
 )
 from tests.integrations.scripted import Said, question
 from tests.specifications.agents import settled
-from turnmill import ContextClient
+from turnmill import AsyncContextClient, ContextClient, Policy, SilentWaker
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.context import JsonMessage
-from turnmill.integrations.google_adk import TurnmillSessionService
+from turnmill.integrations.google_adk import TurnmillSessionService, sessions
 
 
 def transferring(messages: list[JsonMessage]) -> Said:
@@ -106,21 +107,49 @@ async def test_what_was_rewound_is_not_in_the_context(
     for number in range(1, 11):
         seen = await office.ask(question(number))
     settled(agents, office.name)
-    kept = len(await office.events())
+    kept, before = len(await office.events()), agents.info(office.name)
 
     await office.runner.rewind_async(
         user_id=USER, session_id=SESSION, rewind_before_invocation_id=seen[0].invocation_id
     )
+    rewound = agents.info(office.name)
     await office.ask(question(11))
     settled(agents, office.name)
     await office.ask(question(12))
 
+    assert (rewound.last_seq, service.replayed) == (before.last_seq, 0)
+    assert (before.version > 0, rewound.version) == (True, before.version + 1)
     said = [text(message) for message in endpoint.shown[-1]]
     assert office.plugin.counts.failed == 0
     assert not any(question(10) in each for each in said)
     assert any(question(11) in each for each in said)
     assert_legal(endpoint.shown, agents.info(office.name).limits.hard)
     assert len(await office.events()) == kept + 1 + 8  # a rewind deletes no event
+
+
+async def test_rewinds_that_no_worker_does_are_counted_and_leave_the_same(
+    redis_server: EmbeddedRedis,
+    namespace: str,
+    endpoint: ClerkEndpoint,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "REWIND_S", 0.1)
+    async with AsyncContextClient(
+        redis_server.url, namespace=namespace, broker=SilentWaker()
+    ) as client:
+        office = Office(clerk(endpoint), TurnmillSessionService(client, Policy()))
+        seen = [(await office.ask(question(number)))[0] for number in (1, 2, 3)]
+        for event in (seen[2], seen[1], seen[0]):
+            await office.runner.rewind_async(
+                user_id=USER, session_id=SESSION, rewind_before_invocation_id=event.invocation_id
+            )
+        await office.ask(question(4))
+        context = await client.read(office.name)
+
+    assert (office.service.replayed, office.plugin.counts.failed) == (3, 0)
+    for messages in (context.messages, endpoint.shown[-1]):
+        asked = [text(each) for each in messages if each["role"] == "user"]
+        assert asked == [question(4)]
 
 
 def pending(ship: str) -> dict[str, str]:

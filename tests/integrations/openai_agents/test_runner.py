@@ -12,7 +12,7 @@ from agents.mcp import MCPServerStdio
 
 from tests.integrations import harbour_server
 from tests.integrations.openai_agents.scripted import ScriptedResponses, call, message, reasoning
-from turnmill import AsyncContextClient, Policy
+from turnmill import AsyncContextClient, InvalidInput, Policy
 from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.estimate import Counter
 from turnmill.dialects.convert import in_chat
@@ -81,6 +81,66 @@ async def test_a_single_long_run_stays_within_the_limit(
     check(endpoint.inputs, counter, SMALL.max_tokens - tools)
     assert session.counts.unfiltered == 0
     assert endpoint.inputs[-1][-1]["output"].startswith("Part 29")
+
+
+async def test_branches_are_forks_that_both_go_on(
+    endpoint: ScriptedResponses,
+    model: OpenAIResponsesModel,
+    client: AsyncContextClient,
+    counter: Counter,
+) -> None:
+    session = TurnmillSession("s", client=client, policy=SMALL)
+    config = RunConfig(call_model_input_filter=session.call_model_input_filter)
+
+    async def ask(at: int) -> str:
+        endpoint.outputs += [[reasoning(at), call("look", at, part=at)], [message("Fine.", at)]]
+        await Runner.run(clerk(model), f"Check {at}.", session=session, run_config=config)
+        return str(endpoint.inputs[-1])
+
+    for at in range(1, 21):
+        await ask(at)
+        if at % 5 == 0:
+            await session.run_compaction({"force": True})
+    main = await session.get_items()
+
+    branch = await session.create_branch_from_turn(16, "other")
+    in_branch = await ask(30)
+    await session.switch_to_branch("main")
+    untouched = await session.get_items()
+    in_main = await ask(31)
+    again = TurnmillSession("s", client=client)
+    await again.switch_to_branch(branch)
+
+    assert branch == "other"
+    assert untouched == main
+    assert "Check 15." in in_branch
+    assert not any(f"Check {at}." in in_branch for at in range(16, 21))
+    assert "Check 20." in in_main
+    assert "Check 30." not in in_main
+    assert "Check 30." in str(await again.get_items())
+    assert (await client.info("s~other")).version > 0
+    assert session.counts.unfiltered == session.counts.failed == 0
+    check(endpoint.inputs, counter)
+
+
+async def test_a_branch_that_cannot_be_is_refused_and_nothing_changes(
+    client: AsyncContextClient,
+) -> None:
+    session = TurnmillSession("s", client=client)
+    await session.add_items([{"role": "user", "content": "Hi"}, message("Hello.")])
+    for number in (0, 2):
+        with pytest.raises(InvalidInput, match="none of 1 messages"):
+            await session.create_branch_from_turn(number)
+    with pytest.raises(InvalidInput, match="no branch 'other'"):
+        await session.switch_to_branch("other")
+
+    empty = await session.create_branch_from_turn(1)
+    in_branch = await session.get_items()
+    await session.switch_to_branch("main")
+
+    assert empty.startswith("branch_from_turn_1_")
+    assert in_branch == []
+    assert await session.get_items() == [{"role": "user", "content": "Hi"}, message("Hello.")]
 
 
 async def test_a_handoff_keeps_one_conversation(

@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.entry_points import install
 from turnmill import InvalidPolicy, Policy
 from turnmill.contract.models import known_models
+from turnmill.contract.policy import OWN_NAMES, refuse_slips
+from turnmill_worker.compaction.strategies.registry import registered
+from turnmill_worker.settings import Settings
+from turnmill_worker.summarizers.registry import GROUP, Registry
+from turnmill_worker.wiring import load_strategies
 
 # Policies are valid at birth; a refusal names the field, or both that disagree.
 
@@ -87,3 +93,37 @@ def test_a_table_of_ones_own_comes_first(tmp_path: Path) -> None:
 def test_every_model_of_the_table_makes_a_policy() -> None:
     for name in known_models():
         assert Policy.for_model(name).hard_limit >= known_models()[name].window // 2
+
+
+# A name that is a slip for one of ours is refused where a session is opened.
+
+
+@pytest.mark.parametrize(
+    ("fields", "meant"),
+    [
+        ({"strategies": ("elide", "widnow")}, "'window'"),
+        ({"strategies": ("roling", "window")}, "'rolling'"),
+        ({"summarizer": "opnai"}, "'openai'"),
+    ],
+)
+def test_a_slip_is_refused_and_what_was_meant_is_said(fields: dict[str, Any], meant: str) -> None:
+    with pytest.raises(InvalidPolicy, match=f"nobody offers .* mean {meant}. There are .*turnmill"):
+        refuse_slips(Policy(**fields))
+
+
+@pytest.mark.parametrize("name", ["dream", "slide", "rolling2", "window-eu"])
+def test_a_name_that_only_workers_may_know_passes(name: str) -> None:
+    refuse_slips(Policy(strategies=(name, "window")))
+
+
+def test_what_a_package_offers_here_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = install(tmp_path, GROUP, "opnai", "own_opnai:Made", source="")
+    monkeypatch.syspath_prepend(str(folder))
+
+    refuse_slips(Policy(summarizer="opnai"))
+
+
+def test_workers_have_those_names_of_ours() -> None:
+    load_strategies()
+    assert set(OWN_NAMES["strategies"]) == set(registered())
+    assert set(OWN_NAMES["summarizer"]) == set(Registry(Settings()).names)

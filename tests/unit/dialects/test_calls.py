@@ -169,3 +169,12 @@ def test_recorded_sessions_have_ids_that_every_provider_takes(name: str) -> None
         messages = [each for each in session["messages"] if each["role"] != "system"]
         for dialect in DIALECTS:
             assert violations(from_chat(repair(messages), dialect).messages, dialect) == []
+
+
+def test_an_output_is_of_the_kind_of_its_call() -> None:
+    asked: Json = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    told: Json = {"type": "custom_tool_call_output", "call_id": "c", "output": "1"}
+
+    found = shown(stored([[ASKED], [asked], [told]]), "responses")
+
+    assert [each["type"] for each in found[1:]] == ["function_call", "function_call_output"]

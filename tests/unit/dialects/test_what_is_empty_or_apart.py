@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from turnmill.contract.errors import InvalidTurn
 from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.dialects.convert import DIALECTS, from_chat, turn_in_chat
 from turnmill.dialects.legality import violations
@@ -108,6 +109,8 @@ def test_what_was_spoken_is_written_where_no_audio_is_taken() -> None:
     assert found["content"] == [{"type": "text", "text": "Hello."}]
     (heard,) = said_in("anthropic", {"role": "user", "content": [WAV]})
     assert heard["content"][0]["text"] == "[input_audio, which cannot be shown here]"
+    (heard,) = said_in("responses", {"role": "user", "content": [WAV]})
+    assert heard["content"][0]["text"] == "[input_audio, which cannot be shown here]"
 
 
 def test_documents_and_citations_are_the_dialects_own() -> None:
@@ -142,3 +145,37 @@ def test_a_servers_own_fields_stay_in_chat(dialect: str) -> None:
     own = {**Q, "x_priority": 1}
 
     assert said_in(dialect, own) == ([own] if dialect == "chat" else [Q])
+
+
+def test_what_sdks_dump_for_nothing_is_not_sent() -> None:
+    nothing: Json = {"refusal": None, "audio": None, "function_call": None, "annotations": []}
+    dumped = {"role": "assistant", "content": "a", "tool_calls": None, **nothing}
+
+    said = [{"role": "assistant", "content": "a", "annotations": []}]
+    assert said_in("chat", dumped) == said
+    assert said_in("chat", {**dumped, "tool_calls": []}) == said
+
+
+@pytest.mark.parametrize("role", ["user", "system", "tool"])
+def test_only_an_assistant_refuses(role: str) -> None:
+    named = {"role": role, "content": [NO], **({"tool_call_id": "a"} if role == "tool" else {})}
+
+    with pytest.raises(InvalidTurn, match=f"refusal is for role assistant, not {role}"):
+        said_in("chat", named)
+
+
+def test_reasoning_that_was_cut_off_is_left_out_where_nothing_follows_it() -> None:
+    reasoning: Json = {"type": "reasoning", "id": "rs_1", "summary": []}
+    asked = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
+    told = {"type": "function_call_output", "call_id": "a", "output": "1"}
+
+    assert said_in("responses", reasoning) == []
+    assert said_in("responses", asked, reasoning, told, Q) == [asked, told, Q]
+    assert said_in("responses", reasoning, asked, told) == [reasoning, asked, told]
+
+
+def test_a_message_with_a_status_is_of_responses() -> None:
+    item = {**Q, "status": "completed"}
+
+    assert said_in("responses", item) == [item]
+    assert said_in("chat", item) == [Q]

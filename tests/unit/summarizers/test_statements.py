@@ -55,10 +55,9 @@ class Both:
 
     def best(self, plan: Plan, counter: Counter, *, patient: bool = False) -> Draft:  # noqa: ARG002
         """The draft by both."""
-        alone, both = (
-            Writer(lambda _, own=own: own, TemplateLoader()).best(plan, counter)
-            for own in ([ExtractiveSummarizer()], [self._model, ExtractiveSummarizer()])
-        )
+        offline = ExtractiveSummarizer()
+        alone = Writer(lambda _: [offline], TemplateLoader()).best(plan, counter)
+        both = Writer(lambda _: [self._model, offline], TemplateLoader()).best(plan, counter)
         self.seen.append((both, alone))
         return both
 
@@ -77,7 +76,8 @@ def played(model: Model, talk: Sequence[JsonMessage], **fields: Any) -> list[tup
 def talk(turns: int = 80) -> Iterator[JsonMessage]:
     for at in range(1, turns + 1):
         role = "assistant" if at % 2 else "user"
-        text = f"Crate C-{at * 7} was moved to dock {at} by the crew of ship S{at % 9}, they say, on day {at}."
+        who = f"the crew of ship S{at % 9}"
+        text = f"Crate C-{at * 7} was moved to dock {at} by {who}, they say, on day {at}."
         yield {"role": role, "content": text}
 
 
@@ -89,7 +89,7 @@ def written(model: Model, **fields: Any) -> list[tuple[Draft, Draft]]:
 def test_a_context_with_statements_scores_no_less_than_without(strategies: tuple[str, ...]) -> None:
     seen = written(Model(), strategies=strategies)
 
-    assert len(seen) > 2
+    assert len(seen) > 1
     assert any(both.items.get("kept") for both, _ in seen)
     for both, alone in seen:
         assert both.score >= alone.score
@@ -101,7 +101,7 @@ def test_a_context_with_statements_scores_no_less_than_without(strategies: tuple
 
 
 def test_statements_that_say_less_than_what_they_stand_for_are_left_out() -> None:
-    nothing = Item("finding", "It was all about this and that and more of the same " * 3, (1,))
+    nothing = Item("finding", "It was all about this and that and more of the same " * 9, (1,))
 
     for both, alone in written(Model(nothing)):
         assert both.summaries[0].model == OFFLINE
@@ -128,17 +128,18 @@ def test_statements_stay_when_the_model_is_down() -> None:
 
 
 def test_what_a_user_has_changed_is_stated_no_more() -> None:
-    booked = "book the meeting room for the harbour meeting at"
-    first, then = f"Please {booked} 14:00.", f"Change of plan: {booked} 16:00."
-    said = [*({"role": "user", "content": text} for text in (first, then)), *talk()]
-    old = Item("decision", "The harbour meeting room is booked at 14:00.", (1,))
-    seen = [both for both, _ in played(Model(old), said) if both.plan.requests]
+    texts = ("Ship the crates to pier 14 by Friday.", "Ship the crates to pier 29 instead.")
+    said = [*({"role": "user", "content": text} for text in texts), *talk()]
+    old, new = (Item("decision", f"Crates ship to pier {pier}.", (1,)) for pier in (14, 29))
+    seen = [both for both, _ in played(Model(old, new), said) if both.plan.requests]
 
-    assert seen
-    assert all(old not in [own for _, own in both.statements] for both in seen)
+    stated = [own for both in seen for _, own in both.statements]
+    assert new in stated
+    assert old not in stated
 
 
-@settings(max_examples=15, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.text("abc dock crate C-7 14 S3 the", min_size=1, max_size=90), max_size=6))
 def test_whatever_is_stated_no_context_is_worse(texts: list[str]) -> None:
     items = [Item("done", " ".join(text.split()) or "x", (1,)) for text in texts]

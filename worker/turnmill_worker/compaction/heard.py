@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from turnmill.contract.context import JsonMessage, OpenRequest
+from turnmill.contract.context import JsonMessage, OpenCall, OpenRequest
 from turnmill.contract.estimate import Counter
 from turnmill.contract.marks import author
 from turnmill.contract.names import Seq
 from turnmill.contract.render import requests_message, rules_message
 from turnmill.contract.rules import Rule
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
+from turnmill_worker.compaction.waiting import dead_calls
+from turnmill_worker.compaction.waiting import fitting as fitting_calls
 from turnmill_worker.reading.digest import Digest
 from turnmill_worker.reading.passages import Reading
 from turnmill_worker.reading.readings import Readings, of_summary
@@ -25,7 +27,7 @@ from turnmill_worker.reading.requests import (
     requests_room,
     with_images,
 )
-from turnmill_worker.reading.said import Said, marked, rules_room
+from turnmill_worker.reading.said import Said, Sentence, marked, rules_room
 
 _LAST: Final = 2
 """So many of the user's newest messages say what is spoken of now."""
@@ -40,7 +42,7 @@ class Heard:
         self._counter = counter
         self._readings = Readings(counter.count, counter.basis)
         self._said = Said(snapshot.known.said)
-        self._begins = snapshot.stored.watermark == 0
+        self._begins = snapshot.stored.begins
         self._before = dict(_lasts(snapshot.turns))
         opening = self._opening()
         self._turns: list[Asked] = []
@@ -61,16 +63,18 @@ class Heard:
         )
 
     def given_room(self, snapshot: Snapshot, *, through: Seq, share: float = 1.0) -> Snapshot:
-        """The snapshot with the rules and open requests of turns up to this one in its context.
+        """The snapshot with rules, open requests and calls of turns up to this one in its context.
 
         As far as they have room; requests are shortened to a share of theirs. What a plan covers or
-        shortens takes them along from there; see ``Plan.rules`` and ``Plan.asked``.
+        shortens takes them along from there; see ``Plan.rules``, ``asked`` and ``calls``.
         """
         rules = self.rules(through)
         requests = self.requests(through, rules, share=share)
-        if (rules, requests) == (snapshot.stored.rules, snapshot.stored.requests):
+        calls = self._calls(through)
+        before = snapshot.stored
+        if (rules, requests, calls) == (before.rules, before.requests, before.calls):
             return snapshot
-        update = {"rules": rules, "requests": requests}
+        update = {"rules": rules, "requests": requests, "calls": calls}
         stored = snapshot.stored.model_copy(update=update)
         return replace(snapshot, stored=stored, unelided=snapshot.before)
 
@@ -109,6 +113,13 @@ class Heard:
             [requests_message(with_images(stated, 0, self._counter))]
         )
         return with_images(stated, room - taken, self._counter)
+
+    def _calls(self, through: Seq) -> tuple[OpenCall, ...]:
+        """The calls that turns up to this one leave without a result, as far as they have room."""
+        snapshot = self._snapshot
+        turns = [turn for turn in snapshot.turns if turn.seq <= through]
+        found = dead_calls(snapshot.stored, turns)
+        return fitting_calls(found, snapshot.limits, self._counter.count) if found else ()
 
     def digest(
         self,
@@ -152,6 +163,15 @@ class Heard:
         texts = {turn.seq: turn.text for turn in self._turns}
         changed = self._said.changed_by(through)
         return {older: texts[seq] for older, seq in changed.items() if seq in texts}
+
+    def changes(self, text: str, through: Seq) -> dict[str, int]:
+        """Sentences of a text that a turn up to this one changed, with that turn."""
+        changed = self._said.changed_by(through)
+        return {older: seq for older, seq in changed.items() if older in text}
+
+    def lasting(self, through: Seq) -> list[Sentence]:
+        """What users said up to this turn that a later sentence may change."""
+        return list(self._said.up_to(through))
 
     def _opening(self) -> int:
         turns = self._snapshot.turns

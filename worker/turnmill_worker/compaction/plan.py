@@ -7,12 +7,20 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from turnmill.contract.context import JsonMessage, OpenRequest, Receipt, StoredContext, SummaryEvent
+from turnmill.contract.context import (
+    JsonMessage,
+    OpenCall,
+    OpenRequest,
+    Receipt,
+    StoredContext,
+    SummaryEvent,
+)
 from turnmill.contract.legality import CallTracker, segments
 from turnmill.contract.names import Seq
 from turnmill.contract.render import render_head
 from turnmill.contract.rules import Rule
 from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot, images, interactions
+from turnmill_worker.compaction.waiting import dead_calls
 from turnmill_worker.reading.digest import Digest
 from turnmill_worker.reading.requests import newest_images, opening_turns
 from turnmill_worker.reading.said import is_shown
@@ -59,7 +67,7 @@ def groups(snapshot: Snapshot) -> list[Group]:
             tokens = sum(turn.tokens for turn in counted)
             pinned = any(turn.pinned or turn.seq == thumbnail for turn in counted)
             found.append(Group(turns=counted, tokens=tokens, closed=not waits, pinned=pinned))
-    began = opening_turns(messages) if snapshot.stored.watermark == 0 else 0
+    began = opening_turns(messages) if snapshot.stored.begins else 0
     opening = found[:began]
     if not opening[1:] or any(group.pinned for group in opening):
         return found
@@ -277,6 +285,14 @@ class Plan:
         beside = sum(images(turn.shown) for turn in snapshot.turns if turn.seq > cut)
         beside -= (snapshot.thumbnail or 0) > cut  # the session's first image does not count
         return newest_images(stated, most - beside)
+
+    @property
+    def calls(self) -> tuple[OpenCall, ...]:
+        """Calls of turns that do not stay which nothing up to the cut answers."""
+        snapshot, cut = self.snapshot, self.cut
+        covered = [turn for turn in snapshot.turns if turn.seq <= cut]
+        dead = {(call.seq, call.id) for call in dead_calls(snapshot.before.stored, covered)}
+        return tuple(each for each in snapshot.stored.calls if (each.seq, each.id) in dead)
 
 
 def records_of(covered: Sequence[Group]) -> Records:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from turnmill.contract.context import PinnedTurn, StoredContext
 from turnmill.contract.estimate import Counter
@@ -28,18 +28,11 @@ def splice(plan: Plan, texts: Sequence[str], counter: Counter) -> StoredContext:
     for (at, _), text in zip(plan.wanted, accepted, strict=True):
         events[at] = events[at].model_copy(update={"text": text})
     stored = plan.snapshot.stored
-    tracker = CallTracker()  # a group is whole, so each starts with no call open
-    pins = [
-        PinnedTurn(seq=turn.seq, messages=tuple(tracker.repair(turn.shown)))
-        for group in plan.covered
-        if group.pinned
-        for turn in group.turns
-    ]
     draft = StoredContext(
         version=Version(stored.version + 1),
         watermark=plan.cut,
         summary=summary,
-        pins=(*stored.pins, *pins),
+        pins=(*stored.pins, *_pins(plan)),
         elisions=tuple(e for e in stored.elisions if e.seq > plan.cut),
         receipts=plan.receipts,
         strategy=plan.strategy,
@@ -47,12 +40,22 @@ def splice(plan: Plan, texts: Sequence[str], counter: Counter) -> StoredContext:
         managed=plan.managed and bool(summary),
         rules=plan.rules,
         requests=plan.asked,
+        calls=plan.calls,
         recall=stored.recall,
         **stored.unknown,
     )
     draft = draft.model_copy(update={"ledger": _ledger(plan, draft, counter)})
     context = draft.model_copy(update={"tokens": counter.count_messages(render_head(draft))})
     return _checked(plan, context)
+
+
+def _pins(plan: Plan) -> Iterator[PinnedTurn]:
+    """The pinned turns that are covered, legal together wherever they stand."""
+    tracker = CallTracker()  # a group is whole, so each starts with no call open
+    for group in plan.covered:
+        for turn in group.turns if group.pinned else ():
+            messages = tuple(tracker.repair(turn.shown))
+            yield PinnedTurn(seq=turn.seq, messages=messages)
 
 
 def _accepted(text: str, request: SummaryRequest, counter: Counter) -> str:

@@ -63,7 +63,7 @@ class Estimating:
             if seen.basis not in ("", counter.basis):
                 self._recount(ref, seen, counter, system, tools)
                 continue
-            tracker = CallTracker(seen.open_calls)
+            tracker = self._tracker(ref, seen)
             counted = _count(seen, counter, tracker)
             after = _After.of(seen, counted, system + tools)
             counts = Counts(
@@ -90,6 +90,19 @@ class Estimating:
                 return Outcome(outcome="estimated", session=ref.session, turns=turns, tokens=tokens)
         self._ports.hints.send(jobs.ESTIMATE, ref)
         return Outcome(outcome="estimated", session=ref.session, turns=turns, tokens=tokens)
+
+    def _tracker(self, ref: SessionRef, seen: Uncounted) -> CallTracker:
+        """Follows the uncounted turns; it knows all turns before if a result among them is late."""
+        looking = CallTracker(seen.open_calls)
+        late = [looking.feed(message)[1] for turn in seen.turns for message in turn.messages]
+        snapshot = self._sessions.snapshot(ref) if any(late) else None
+        if snapshot is None:
+            return CallTracker(seen.open_calls)
+        tracker = CallTracker.after(snapshot.stored)
+        for turn in snapshot.turns:
+            if turn.seq <= seen.counted_seq:
+                tracker.follow(turn.original)
+        return tracker
 
     def waiting(self, hinted: Sequence[SessionRef]) -> Iterator[SessionRef]:
         """Sessions of the same shards to count as well, as long as there are any.
@@ -124,7 +137,7 @@ class Estimating:
         snapshot = self._sessions.snapshot(ref)
         if snapshot is None:
             return
-        count, tracker = counter.count_messages, CallTracker()
+        count, tracker = counter.count_messages, CallTracker.after(snapshot.stored)
         self._sessions.recount(
             ref,
             seen,

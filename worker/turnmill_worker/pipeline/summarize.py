@@ -150,7 +150,7 @@ def scorer_of(plan: Plan, counter: Counter) -> Scorer | None:
         return None
     before = plan.snapshot.before
     kept = [turn for turn in plan.snapshot.turns if turn.seq > plan.cut]
-    tracker = CallTracker()
+    tracker = CallTracker.after(before.stored)
     heard = heard_in(before, counter)
     turns, wanted = before.counted_seq, before.policy.recent_turns_to_keep
     return Scorer(

@@ -18,6 +18,7 @@ from turnmill.contract.trajectory import TurnState
 from turnmill_worker.compaction.items import Item
 from turnmill_worker.compaction.snapshot import Tally
 from turnmill_worker.failover.branches import Tip
+from turnmill_worker.reading.known import Known
 
 ERASED_AT: Final = "erased_at_ms"
 """The field that an erased turn has beside its messages."""
@@ -487,6 +488,8 @@ class Begun:
         ids: the newest ids of turns, with their seqs.
         history_tokens: of all its turns.
         until_ms: it does not begin later than that.
+        known: of a child, what is known of its turns: it has words of its parent's user and the
+            parent's policy, and nothing else of it. None of a fork: it knows what its parent did.
     """
 
     ref: SessionRef
@@ -500,6 +503,7 @@ class Begun:
     chain: str
     history_tokens: int
     until_ms: int
+    known: Known | None = None
 
 
 @dataclass(frozen=True, slots=True)

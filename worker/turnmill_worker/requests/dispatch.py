@@ -11,8 +11,10 @@ from turnmill.contract.errors import QuotaExceeded, TurnmillError
 from turnmill.contract.formats import refuse_newer, stamp
 from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.names import session_id
+from turnmill.contract.policy import stored_policy
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.values import SessionRef
+from turnmill_worker.requests.children import Children
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.requests.export import Exporting
 from turnmill_worker.requests.forking import Forking
@@ -24,7 +26,7 @@ from turnmill_worker.store.agent_requests import RedisQuestions
 class Answering:
     """Answers every kind of question there is."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - about one for each kind
         self,
         *,
         questions: RedisQuestions,
@@ -32,6 +34,7 @@ class Answering:
         rollback: Rollback,
         taking_back: TakingBack,
         forking: Forking,
+        children: Children,
         exporting: Exporting,
         erasing: Erasing,
         remembering: Remembering,
@@ -41,6 +44,7 @@ class Answering:
         self._rollback = rollback
         self._taking_back = taking_back
         self._forking = forking
+        self._children = children
         self._exporting = exporting
         self._erasing = erasing
         self._remembering = remembering
@@ -55,12 +59,14 @@ class Answering:
 
     def answer(self, task: str, ref: SessionRef, ask: str) -> Outcome:
         """Answer the question; with the error when it cannot be done."""
+        name = task
         try:
             body = self._questions.take(ref, ask)
             if body is None:
                 return Outcome(outcome="late", session=ref.session)
             asked = decode_json(body)
             refuse_newer(asked, "a client's question")
+            name = jobs.asked_for(task, asked)
             told: dict[str, Any] = {"answer": self._kinds[task](ref, asked), **stamp()}
         except TurnmillError as error:
             told = {"error": type(error).__name__, "message": str(error)}
@@ -68,7 +74,7 @@ class Answering:
                 told["about"] = vars(error)
         except BaseException:
             # The task's guard reports it; the agent need not wait until its time is up.
-            told = {"error": "TurnmillError", "message": f"{task} failed; the worker's log says"}
+            told = {"error": "TurnmillError", "message": f"{name} failed; the worker's log says"}
             self._questions.answer(ref, ask, encode_json(told))
             raise
         self._questions.answer(ref, ask, encode_exactly(told))
@@ -81,6 +87,10 @@ class Answering:
         if "item_of" in body:
             taken = self._taking_back.take_back(ref, body["item_of"], body["dialect"])
             return taken.model_dump(mode="json")
+        if "child" in body:
+            new = SessionRef(ref.namespace, session_id(body["child"]))
+            policy = stored_policy(body["policy"]) if body["policy"] else None
+            return self._children.begin(ref, new, policy).model_dump(mode="json")
         if "fork" in body:
             new = SessionRef(ref.namespace, session_id(body["fork"]))
             return self._forking.fork(ref, new, body["at"]).model_dump(mode="json")

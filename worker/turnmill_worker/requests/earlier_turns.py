@@ -60,7 +60,7 @@ class EarlierTurns:
         counter = self._counters(past.policy.encoding, past.policy.image_formula)
         found = self.kept(ref, past, after=0, through=through)
         turns = [instead.get(turn.seq, turn) for turn in found if turn.seq > stored.watermark]
-        tracker = CallTracker()
+        tracker = CallTracker.after(stored)
         numbered = _counted(turns, stored, counter, tracker)
         context = stored.model_copy(
             update={

@@ -12,7 +12,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, Protocol
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import StoredContext
@@ -25,6 +26,7 @@ from turnmill.contract.errors import (
 )
 from turnmill.contract.estimate import Counters
 from turnmill.contract.images import blobs_of
+from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.results import Forked, RollbackResult
@@ -74,6 +76,13 @@ class Life(NamedTuple):
         return self.past.with_archived(self.life.archived)
 
 
+class Make(Protocol):
+    """Says how a session begins."""
+
+    def __call__(self, now: Life, *, fork: Fork) -> Begun:
+        """Of what another one is now."""
+
+
 class Forking:
     """Begins sessions as forks of others, and takes sessions back to before a turn."""
 
@@ -95,6 +104,14 @@ class Forking:
             NoCheckpoint: what was known then is nowhere any more.
             SessionBusy: the session changed at every attempt.
         """
+        return self.begin(ref, new, partial(self._begun, new=new, at=at))
+
+    def begin(self, ref: SessionRef, new: SessionRef, make: Make) -> Forked:
+        """Begin ``new`` as ``make`` says, which is asked again when the session changed meanwhile.
+
+        Raises:
+            UnknownSession, InvalidInput, SessionBusy: as ``fork``, and what ``make`` raises.
+        """
         for _ in range(ATTEMPTS):
             if self._states.past(new) is not None:
                 raise InvalidInput(f"there is a session {new.session!r}: a fork begins a new one")
@@ -104,8 +121,9 @@ class Forking:
             )
             self._note(ref, fork)
             try:
-                begun, past = self._begun(self._life(ref), new, at, fork)
-                is_begun = self._states.fork(past, begun)
+                now = self._life(ref)
+                begun = make(now, fork=fork)
+                is_begun = self._states.fork(now.past, begun)
             except TurnmillError:
                 self._withdraw(ref, new, fork)
                 raise
@@ -180,26 +198,19 @@ class Forking:
         elisions = tuple(each for each in found.elisions if each.seq <= seq)
         return Point(seq, kept[:place], found.model_copy(update={"elisions": elisions}))
 
-    def _begun(
-        self, now: Life, new: SessionRef, at: str | int | None, fork: Fork
-    ) -> tuple[Begun, SessionInRedis]:
-        """What the fork begins with, and of what; what the archive keeps of it is there by now."""
+    def _begun(self, now: Life, *, new: SessionRef, at: str | int | None, fork: Fork) -> Begun:
+        """What the fork begins with."""
         point = self._point(now, at)
         state = self._state(now, new, point)
         turns = [turn for turn in now.turns if turn.seq <= point.seq]
         shown = {turn.seq for turn, _ in state.turns}
         past = tuple(turn for turn in turns if turn.seq not in shown)
-        commits = tuple(now.life.commits_before(point.seq + 1))[::-1]
-        if self._archive is not None:
-            for some in (past[at : at + AT_ONCE] for at in range(0, len(past), AT_ONCE)):
-                wanted = {sha for turn in some for sha in turn.blobs}
-                images = tuple(self._images(now.ref, wanted).values())
-                self._archive.store(new, fork.epoch, Batch(turns=some, blobs=images))
-            self._archive.store(new, fork.epoch, Batch(compactions=commits))
-            past, commits = (), ()
-        held = {sha for turn, _ in state.turns for sha in turn.blobs}
-        held |= set(blobs_of([m for pin in state.stored.pins for m in pin.messages]))
-        held |= set(blobs_of([each.message for each in state.stored.elisions]))
+        # One that found nothing to state may have known later turns: none that this session has.
+        made = [
+            commit
+            for commit in now.life.commits_before(point.seq + 1)
+            if Compaction.parse(commit.record).last_seq <= point.seq
+        ]
         tokens = {turn.seq: turn.tokens or 0 for turn in turns}
         tokens |= {numbers.seq: numbers.tokens for _, numbers in state.turns}
         begun = Begun(
@@ -208,14 +219,30 @@ class Forking:
             parent=now.ref,
             state=state,
             turns=past,
-            commits=commits,
-            images=tuple(self._images(now.ref, held).values()),
+            commits=tuple(reversed(made)),
+            images=(),
             ids=tuple((turn.turn_id, turn.seq) for turn in point.kept[-IDS:]),
             chain=turns[-1].chain if turns else fork.epoch,
             history_tokens=sum(tokens.values()),
             until_ms=fork.until_ms,
         )
-        return begun, now.past
+        return self.stored(begun)
+
+    def stored(self, begun: Begun) -> Begun:
+        """The same with its images; what the archive keeps of it is there by now."""
+        parent, state, past = begun.parent, begun.state, begun.turns
+        if self._archive is not None:
+            for some in (past[at : at + AT_ONCE] for at in range(0, len(past), AT_ONCE)):
+                wanted = {sha for turn in some for sha in turn.blobs}
+                images = tuple(self._images(parent, wanted).values())
+                self._archive.store(begun.ref, begun.epoch, Batch(turns=some, blobs=images))
+            self._archive.store(begun.ref, begun.epoch, Batch(compactions=begun.commits))
+            begun = replace(begun, turns=(), commits=())
+        held = {sha for turn, _ in state.turns for sha in turn.blobs}
+        held |= set(blobs_of([m for pin in state.stored.pins for m in pin.messages]))
+        held |= set(blobs_of([each.message for each in state.stored.elisions]))
+        held |= set(blobs_of([{"content": list(r.images)} for r in state.stored.requests]))
+        return replace(begun, images=tuple(self._images(parent, held).values()))
 
     def _state(self, now: Life, new: SessionRef, point: Point) -> Restored:
         state = self._turns.restored(

@@ -127,9 +127,10 @@ class RedisStates:
 
     def fork(self, past: SessionInRedis, begun: Begun) -> bool:
         """Begin the session; False when there is one, or the parent is not what it was."""
-        keys, state = keys_of(begun.parent), begun.state
+        keys, state, is_child = keys_of(begun.parent), begun.state, begun.known is not None
+        names = _POLICY if is_child else _SETTINGS
         with translated(), self._redis.pipeline() as pipe:
-            pipe.hmget(keys.meta, "epoch", "commit_id", *_SETTINGS)
+            pipe.hmget(keys.meta, "epoch", "commit_id", *names)
             pipe.get(keys.facts)
             pipe.xrange(keys.checkpoints)
             pipe.xrange(keys.named)
@@ -137,13 +138,13 @@ class RedisStates:
         if (epoch or b"").decode() != past.epoch or (commit_id or b"").decode() != past.commit_id:
             return False
         told = _common(begun.parent, past, state)
-        inherited = zip(_SETTINGS, settings, strict=True)
-        fields = {name: value for name, value in inherited if value is not None}
+        fields = {k: v for k, v in zip(names, settings, strict=True) if v is not None}
         fields |= _numbers(begun, told)
-        automatic, named = (_remembered(each, state.seq) for each in streams)
+        most = -1 if is_child else state.seq
+        automatic, named = (_remembered(each, most) for each in streams)
         watermark = state.stored.watermark
         # Positions after it are of other turns here.
-        known = encoded_known(decoded_known(facts, watermark))
+        known = encoded_known(begun.known or decoded_known(facts, watermark))
         done = run(
             self._redis,
             "fork",
@@ -237,8 +238,11 @@ def _common(ref: SessionRef, past: SessionInRedis, state: Restored) -> dict[str,
     }
 
 
+_POLICY: Final = ("policy", "policy_name", "hard", "ttl_ms", "checkpoint_every", "keep_checkpoints")
+"""What a child has of its parent's meta."""
+
 _SETTINGS: Final = (
-    *("policy", "policy_name", "hard", "ttl_ms", "checkpoint_every", "keep_checkpoints"),
+    *_POLICY,
     *("system", "system_tokens", "tools", "tools_tokens", "tools_bound", "tools_bytes"),
     *("settings", "settings_id", "dialect", "ratios", "checkpoints"),
 )
@@ -275,6 +279,7 @@ def _numbers(begun: Begun, told: Mapping[str, Any]) -> dict[str, Any]:
         "last_seq": seq,
         "counted_seq": seq,
         "history_tokens": begun.history_tokens,
+        **({"parent": begun.parent.session} if begun.known is not None else {}),
         "chain": hashlib.sha1(
             f"{begun.chain} {told['commit_id']}".encode(), usedforsecurity=False
         ).hexdigest(),

@@ -435,6 +435,8 @@ class ContextClient:
         system_prompt: str | None = None,
         *,
         tools: Tools | None = None,
+        parent: str | None = None,
+        timeout_s: float = 10.0,
     ) -> None:
         """Create a session, or change its policy, system prompt or tools.
 
@@ -446,18 +448,39 @@ class ContextClient:
         it. A session needs no opening to be pushed to: it then has the namespace's policy called
         ``default``, or ``Policy()``.
 
+        With a ``parent`` it is a sub-agent's: it begins with the rules and the open request of that
+        session as they are now, in its user's words, and with its policy unless another is given;
+        prompt, tools, turns and tokens are its own. Opened again, it keeps what it has.
+
         Raises:
             SystemPromptTooLarge: prompt and tools leave no room under the policy's hard limit.
+            UnknownSession, InvalidInput, SessionBusy, NotAnswered: as ``fork``, of a child.
             InvalidInput: the tools are not such schemas.
+            InvalidPolicy: a strategy's or summarizer's name is a slip for one of ours.
             QuotaExceeded: the namespace may have no more sessions.
             UnknownPolicy: the namespace has none of this name.
         """
+        if parent is not None:
+            self._begin_child(session, parent, policy, timeout_s)
         if isinstance(policy, str):
             self._open_by_name(session, policy, system_prompt, tools)
             return
         self._open(session, policy, system_prompt, tools=tools)
         if policy is None:
             self._follow_default(session)
+
+    def _begin_child(
+        self, session: str, parent: str, policy: Policy | str | None, timeout_s: float
+    ) -> None:
+        """Have the session begin with what its parent's user laid down, unless it has."""
+        if isinstance(policy, str):
+            body = self._redis.plain(self._commands.policy_named(policy))
+            policy = self._commands.named_policy(policy, body)
+        found = self._redis.plain(self._commands.parent_of(session))
+        asked = self._commands.child(session, parent, policy, found)
+        if asked is not None:
+            self._redis.admit(map(self._commands.exists, [session]))
+            self._ask(jobs.ROLLBACK, parent, asked, timeout_s)
 
     def _open_by_name(
         self, session: str, name: str, system_prompt: str | None = None, tools: Tools | None = None
@@ -781,10 +804,11 @@ class ContextClient:
         system_prompt: str | None = None,
         *,
         tools: Tools | None = None,
+        parent: str | None = None,
     ) -> ContextManager:
-        """The handle of one session; opens it when policy, system prompt or tools are given."""
-        if any(given is not None for given in (policy, system_prompt, tools)):
-            self.open(session, policy, system_prompt, tools=tools)
+        """The handle of one session; opens it when anything else is given."""
+        if any(given is not None for given in (policy, system_prompt, tools, parent)):
+            self.open(session, policy, system_prompt, tools=tools, parent=parent)
         return ContextManager(self, session)
 
     def sessions(self) -> list[SessionId]:

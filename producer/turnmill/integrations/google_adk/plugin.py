@@ -154,7 +154,7 @@ def _mark(content: types.Content | None) -> str:
         return ""
     ids: dict[str, bool | set[str]] = {"function_call": {"id"}, "function_response": {"id"}}
     parts = [
-        part.model_dump_json(exclude={"thought": True, **ids}, exclude_none=True)
+        repr(part.model_dump(exclude={"thought": True, **ids}, exclude_none=True))
         for part in content.parts or ()
     ]
     return "\n".join([content.role or "", *parts])

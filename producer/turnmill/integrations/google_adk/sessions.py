@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from pydantic_core import to_json
 from turnmill import lua
 from turnmill.client._async.client import AsyncContextClient
 from turnmill.contract.codec import decode_json, encode_json
+from turnmill.contract.errors import TurnmillError
 from turnmill.contract.keys import SessionKeys, hash_of, session_keys, shared_key
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.policy import Policy
@@ -39,6 +41,11 @@ _VALUE: Final = "="
 """Before the names of values, so that none is taken for a field of ours."""
 
 _LONGEST_NAME: Final = 200
+
+REWIND_S: Final = 5.0
+"""The longest wait for a worker that takes a session back."""
+
+log: logging.Logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +258,15 @@ class TurnmillSessionService(BaseSessionService):
 
     Events and state are complete, however far the context is compacted; a ``ContextPlugin`` shows
     the model the context. All live as long as the policy says, after the last push.
+
+    ``replayed`` counts rewinds that no worker did: what they left was pushed once more, and is
+    compacted anew.
     """
 
     def __init__(self, client: AsyncContextClient, policy: Policy | str | None = None) -> None:
         self.client: AsyncContextClient = client
         self.store: Store = Store(client)
+        self.replayed: int = 0
         self._policy = policy
 
     @staticmethod
@@ -360,10 +371,27 @@ class TurnmillSessionService(BaseSessionService):
         return bool(turns)
 
     async def _rewind(self, owner: Owner) -> None:
-        """Begin the context anew with the events that a rewind has left."""
+        """Take the session back to before the events that a rewind annuls."""
         session = await self.store.load(owner)
+        events = session.events if session else []
+        left = _apply_rewinds(events)
+        gone = [event for event in _apply_rewinds(events[:-1])[len(left) :] if to_chat(event)]
+        if not gone:
+            return
+        try:
+            await self.client.rewind(owner.name, at=gone[0].id, timeout_s=REWIND_S)
+        except TurnmillError as error:
+            self.replayed += 1
+            log.warning("context begun anew after a rewind: %s", type(error).__name__)
+            await self._begin_anew(owner, left)
+            return
+        for event in [event for event in left if to_chat(event)][-1:]:
+            await self.store.keep(owner, event, event.id)
+
+    async def _begin_anew(self, owner: Owner, events: Sequence[Event]) -> None:
+        """Push these events once more, in place of all that was pushed."""
         again = uuid.uuid4().hex[:8]
-        left = {f"{event.id}~{again}": event for event in _left(session)}
+        left = {f"{event.id}~{again}": event for event in events}
         await self.client.clear(owner.name)
         await self._push(owner, left)
         for turn_id, event in left.items():
@@ -373,10 +401,6 @@ class TurnmillSessionService(BaseSessionService):
 def owner_of(session: Session) -> Owner:
     """Whose it is."""
     return Owner(session.app_name, session.user_id, session.id)
-
-
-def _left(session: Session | None) -> Sequence[Event]:
-    return _apply_rewinds(session.events) if session else ()
 
 
 def _recent(events: Sequence[Event], config: GetSessionConfig) -> list[Event]:

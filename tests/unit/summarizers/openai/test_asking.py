@@ -414,7 +414,9 @@ def test_the_window_is_what_the_server_tells_unless_it_is_set(
             Connected(Settings(**given, **more), None)
             for more in (EMPTY, {"model_window_tokens": 5_000})
         )
-        assert told.summarizer(MODEL, Policy()).setup.options.window_tokens == window
+        options = told.summarizer(MODEL, Policy()).setup.options
+        assert options.window_tokens == window
+        assert options.max_output_tokens == min(4_096, window // 4)
         assert told.summarizer("unknown", Policy()).setup.options.window_tokens == 128_000
         assert own.summarizer(MODEL, Policy()).setup.options.window_tokens == 5_000
         told.close()

@@ -134,6 +134,8 @@ _SILENCE_S: Final = 20.0
 
 _CONNECT_S: Final = 5.0
 _OK: Final = 200
+_OUTPUT_SHARE: Final = 4
+"""Answers take this part of a window at most, or a small one leaves nothing for what is said."""
 
 
 class OpenAiBatches:
@@ -338,14 +340,15 @@ class Connected:
 
     def summarizer(self, model: str, policy: Policy) -> OpenAiSummarizer:
         """The summarizer that asks this model as the policy says."""
+        window = self._window_tokens(model)
         return self._summarizer(
             ModelOptions(
                 model=model,
                 temperature=policy.temperature,
                 reasoning_effort=policy.reasoning_effort,
-                max_output_tokens=policy.max_output_tokens,
+                max_output_tokens=min(policy.max_output_tokens, window // _OUTPUT_SHARE),
                 timeout_s=policy.model_timeout_s,
-                window_tokens=self._window_tokens(model),
+                window_tokens=window,
                 api=self._settings.model_api,
             )
         )

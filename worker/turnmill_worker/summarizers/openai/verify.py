@@ -22,7 +22,6 @@ Reason = Literal[
     "loop",
     "marks",
     "prompt",
-    "misquoted",
     "not-the-users",
     "from-a-tool",
     "unknown-message",
@@ -146,12 +145,6 @@ class Messages:
         """Whether the user speaks there."""
         return seq in self._users
 
-    def quoted_in(self, quote: str, first: Sequence[int]) -> int:
-        """The message in which a quotation stands, best one of these; 0 if there is none."""
-        wanted = plain(quote)
-        order = (*first, *(seq for seq in sorted(self._plain, reverse=True) if seq not in first))
-        return next((seq for seq in order if seq and wanted in self._plain.get(seq, "")), 0)
-
     def only_user(self, seq: int) -> bool:
         """Whether nobody but the user speaks there."""
         return len(self._users.get(seq, ())) == len(self._texts[seq]) > 0
@@ -241,19 +234,14 @@ class Verifier:
         """The item with the messages it rests on.
 
         What rests on the user's messages alone is told in the user's words, whatever was made of
-        them: a model only chooses which.
+        them: a model only chooses which. Other quotations decide nothing: where a schema asks for
+        one in every item, models write something there.
         """
         messages = self._messages
         seqs = tuple(seq for seq in item.seqs if seq in messages.seqs)
         if item.kind in _USERS_OWN:
             words, seq = self._said(item.quote or item.text, seqs)
             return item._replace(text=words, seqs=(seq,)) if words else "not-the-users"
-        if item.quote:
-            where = messages.quoted_in(item.quote, seqs)
-            if not where:
-                return "misquoted"
-            # A schema asks for a quotation in every item: it need not be of what the item says.
-            seqs = seqs or (where,)
         if not seqs:
             where = messages.nearest(item.words)
             seqs = (where,) if where else ()

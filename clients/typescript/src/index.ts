@@ -1,0 +1,3 @@
+export * from "./client.js";
+export * from "./prepare-step.js";
+export type * from "./types.js";

@@ -1,0 +1,107 @@
+// Run by tests/server/test_typescript.py beside a real server and worker.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { generateText, jsonSchema, stepCountIs, tool } from "ai";
+import { MockLanguageModelV4 } from "ai/test";
+import { Turnmill, TurnmillError, prepareStep } from "../dist/index.js";
+
+const url = process.env.TURNMILL_URL;
+const key = process.env.TURNMILL_KEY;
+const turnmill = new Turnmill({ url, key });
+const said = (content) => ({ messages: [{ role: "user", content }] });
+
+test("a session is opened, stepped, read, forked and forgotten", async () => {
+  const session = turnmill.session("team/ada#1");
+  await session.open({ system_prompt: "Be kind.", policy: { max_tokens: 9000 } });
+  const first = await session.step(said("Hello."));
+  await session.push(said("Again."));
+  const read = await session.read("anthropic");
+  const fork = await session.fork("team/ada#2", 1);
+
+  assert.equal(first.request.messages.at(-1).content, "Hello.");
+  assert.equal(read.request.system, "Be kind.");
+  assert.equal((await session.info()).policy.max_tokens, 9000);
+  assert.equal((await fork.info()).last_seq, 1);
+  assert.equal((await session.forget()).existed, true);
+});
+
+test("an error has turnmill's own name", async () => {
+  await assert.rejects(turnmill.session("never").read(), (error) => {
+    assert.ok(error instanceof TurnmillError);
+    assert.deepEqual([error.status, error.error, error.transient], [404, "UnknownSession", false]);
+    return true;
+  });
+  await assert.rejects(new Turnmill({ url, key: "tm_wrong" }).call("sessions", {}), { error: "Unauthorized" });
+});
+
+test("a turn whose answer was lost is tried again and stored once", async () => {
+  let lost = 0;
+  const flaky = async (...given) => {
+    const answer = await fetch(...given);
+    if (lost++ === 0) throw new TypeError("the answer was lost");
+    return answer;
+  };
+  const again = new Turnmill({ url, key, fetch: flaky }).session("flaky");
+  const pushed = await again.push(said("Once."));
+
+  assert.deepEqual([pushed.seq, pushed.duplicate, lost], [1, true, 2]);
+});
+
+test("commits are heard", async () => {
+  const session = turnmill.session("heard");
+  const ear = new AbortController();
+  const heard = session.events(ear.signal).next();
+  for (let at = 0; at < 8; at++) await session.push(said(`Turn ${at}: ${"so it is ".repeat(80)}`));
+  const done = await turnmill.call("summarize", { session: "heard" }, {});
+
+  assert.equal((await heard).value.session, "heard");
+  ear.abort();
+  assert.equal(done.version, 1);
+});
+
+test("prepareStep gives a model of the AI SDK a context that fits, in its own objects", async () => {
+  const session = turnmill.session("sdk");
+  await session.open({ system_prompt: "Look it up.", policy: { max_tokens: 3000 } });
+  const prompts = [];
+  const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } };
+  const model = new MockLanguageModelV4({
+    doGenerate: async ({ prompt }) => {
+      prompts.push(prompt);
+      const at = prompts.length;
+      const call = { type: "tool-call", toolCallId: `c${at}`, toolName: "look", input: `{"at":${at}}` };
+      return at < 12
+        ? { content: [call], finishReason: { unified: "tool-calls" }, usage, warnings: [] }
+        : { content: [{ type: "text", text: "Done." }], finishReason: { unified: "stop" }, usage, warnings: [] };
+    },
+  });
+  const look = tool({
+    inputSchema: jsonSchema({ type: "object", properties: { at: { type: "number" } } }),
+    execute: async ({ at }) => ({ found: `page ${at}: ${"something long to read ".repeat(60)}` }),
+  });
+  const failures = [];
+  const prepared = prepareStep(session, (error) => failures.push(error));
+  const done = await generateText({ model, tools: { look }, prompt: "Find it.", stopWhen: stepCountIs(20), prepareStep: prepared });
+
+  assert.deepEqual(failures, []);
+  assert.equal(done.text, "Done.");
+  assert.equal(prompts.length, 12);
+  assert.deepEqual(prompts[0].map((message) => message.role), ["system", "user"]);
+  assert.deepEqual(prompts[2].at(-1).content[0].output.type, "json"); // as the SDK has it, not as text
+  assert.equal((await session.info()).last_seq, 12);
+  const sizes = prompts.map((prompt) => JSON.stringify(prompt).length);
+  assert.ok(Math.max(...sizes) < 4 * 3000, `${sizes}`);
+  for (const prompt of prompts) {
+    const calls = prompt.flatMap((m) => (m.role === "assistant" ? m.content.map((part) => part.toolCallId) : []));
+    const results = prompt.flatMap((m) => (m.role === "tool" ? m.content.map((part) => part.toolCallId) : []));
+    assert.deepEqual(calls.filter(Boolean), results);
+  }
+});
+
+test("prepareStep leaves the SDK its own messages while turnmill cannot be asked", async () => {
+  const failures = [];
+  const nowhere = new Turnmill({ url: "http://127.0.0.1:1", retries: 0 }).session("s");
+  const prepared = prepareStep(nowhere, (error) => failures.push(error));
+
+  assert.deepEqual(await prepared({ messages: [{ role: "user", content: "Hi." }] }), {});
+  assert.equal(failures.length, 1);
+});

@@ -1,0 +1,285 @@
+"""Every call: a path, the client's method behind it, and what is answered."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Body, HTTPException, Query, Request
+from fastapi.responses import Response, StreamingResponse
+
+from turnmill.contract.codec import encode_json
+from turnmill.contract.context import Pushed
+from turnmill.contract.names import session_id
+from turnmill.contract.policy import Policy
+from turnmill.contract.results import (
+    Checkpoint,
+    ContextInfo,
+    Forgotten,
+    Forked,
+    GroundedContext,
+    RollbackResult,
+    SummarizationResult,
+)
+from turnmill.server.bodies import (
+    At,
+    Beside,
+    DialectName,
+    OpenBody,
+    Place,
+    PolicyName,
+    PushBody,
+    Read,
+    RuleId,
+    RuleInForce,
+    Session,
+    SessionName,
+    Text,
+    Within,
+    read_of,
+)
+from turnmill.server.tenants import Client
+
+_PROBLEM: Final = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
+    "4XX": {"description": "The request cannot be met as it is.", "content": _PROBLEM},
+    "5XX": {"description": "It may be met later, or tells why not.", "content": _PROBLEM},
+}
+
+router = APIRouter(prefix="/v1", responses=PROBLEMS)
+ONE: Final = "/sessions/{session}"
+
+
+class _Json(Response):
+    """JSON that is made of values the library vouches for."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return encode_json(content)
+
+
+# --- a session and its turns ----------------------------------------------------------------------
+
+
+@router.get("/sessions", operation_id="sessions")
+async def sessions(client: Client) -> list[str]:
+    """All sessions of the namespace, the most recently pushed first."""
+    return list(await client.sessions())
+
+
+@router.put(ONE, operation_id="open", status_code=204)
+async def open_session(client: Client, session: Session, body: OpenBody) -> None:
+    """Open a session, or change its policy, system prompt or tools."""
+    await client.open(session, body.policy, body.system_prompt, tools=body.tools)
+
+
+@router.get(ONE, operation_id="info")
+async def info(client: Client, session: Session) -> ContextInfo:
+    """The session in numbers, without its content."""
+    return await client.info(session)
+
+
+@router.delete(ONE, operation_id="forget")
+async def forget(client: Client, session: Session) -> Forgotten:
+    """Remove the session from Redis at once, and from the archive soon."""
+    return await client.forget(session)
+
+
+@router.post(f"{ONE}/turns", operation_id="push", response_model=Pushed)
+async def push(client: Client, session: Session, body: PushBody) -> Response:
+    """Append a turn."""
+    done = await client.push(session, body.turn, usage=body.usage, on_too_large=body.on_too_large)
+    return _Json(done)
+
+
+@router.get(f"{ONE}/context", operation_id="read", response_model=Read)
+async def read(
+    client: Client, session: Session, dialect: DialectName = "", beside: Beside = 0
+) -> Response:
+    """The context as of now: never waits for a worker, never over the hard limit."""
+    return _Json(read_of(await client.read(session, beside=beside), dialect))
+
+
+@router.post(f"{ONE}/step", operation_id="step", response_model=Read)
+async def step(
+    client: Client,
+    session: Session,
+    body: PushBody,
+    dialect: DialectName = "",
+    beside: Beside = 0,
+) -> Response:
+    """Append a turn and answer with the context: one round trip for both."""
+    context = await client.step(
+        session, body.turn, usage=body.usage, beside=beside, on_too_large=body.on_too_large
+    )
+    return _Json(read_of(context, dialect))
+
+
+@router.post(f"{ONE}/clear", operation_id="clear")
+async def clear(client: Client, session: Session) -> dict[Literal["turns"], int]:
+    """Set the conversation aside, keep the system prompt, and tell how many turns left."""
+    return {"turns": await client.clear(session)}
+
+
+@router.post(f"{ONE}/summarize", operation_id="summarize")
+async def summarize(
+    client: Client, session: Session, template: Text = "", timeout_s: Within = 60
+) -> SummarizationResult:
+    """Summarize all but the newest turns now, whatever the limits say."""
+    return await client.summarize(session, template=template, timeout_s=timeout_s)
+
+
+@router.get(f"{ONE}/transcript", operation_id="transcript")
+async def transcript(client: Client, session: Session) -> dict[Literal["text"], str]:
+    """The whole session as markdown, whatever was compacted."""
+    return {"text": await (await client.manager(session)).transcript()}
+
+
+# --- rules and memories ---------------------------------------------------------------------------
+
+
+@router.get(f"{ONE}/rules", operation_id="rules")
+async def rules(client: Client, session: Session) -> list[RuleInForce]:
+    """The user's rules in force, oldest first."""
+    found = await client.rules(session)
+    return [RuleInForce(id=r.id, seq=r.seq, text=r.text, revised=r.revised) for r in found]
+
+
+@router.post(f"{ONE}/rules", operation_id="instruct")
+async def instruct(client: Client, session: Session, text: Text) -> Pushed:
+    """Append a user's turn whose whole text is a rule."""
+    return await (await client.manager(session)).instruct(text)
+
+
+@router.delete(f"{ONE}/rules/{{rule}}", operation_id="revoke")
+async def revoke(client: Client, session: Session, rule: RuleId) -> Pushed:
+    """Append a user's turn that ends a rule."""
+    if all(each.id != rule for each in await client.rules(session)):
+        raise HTTPException(404, f"rule {rule}: none of this id is in force")
+    return await (await client.manager(session)).revoke(rule)
+
+
+@router.post(f"{ONE}/recall", operation_id="recall")
+async def recall(
+    client: Client,
+    session: Session,
+    query: Annotated[str, Body(min_length=1, max_length=1_000)],
+    limit: Annotated[int, Body(ge=1, le=20)] = 5,
+) -> dict[Literal["text"], str]:
+    """What the session's earlier turns and other sessions say, for its own model."""
+    tool = (await client.manager(session_id(session))).recall_tool
+    return {"text": await tool.handle({"query": query, "limit": limit})}
+
+
+@router.get("/memories", operation_id="ground")
+async def ground(
+    client: Client,
+    query: Annotated[str, Query(min_length=1, max_length=1_000)],
+    k: Annotated[int, Query(ge=1, le=100)] = 5,
+    session: Annotated[str | None, Query()] = None,
+) -> GroundedContext:
+    """What the namespace remembers, or one session of it, the most relevant first."""
+    return await client.ground(query, k, session=session)
+
+
+@router.post("/memories", operation_id="remember")
+async def remember(client: Client, text: Text, timeout_s: Within = 5) -> dict[Literal["id"], str]:
+    """Have the namespace remember a text."""
+    return {"id": await client.remember(text, timeout_s=timeout_s)}
+
+
+# --- going back -----------------------------------------------------------------------------------
+
+
+@router.post(f"{ONE}/fork", operation_id="fork")
+async def fork(
+    client: Client,
+    session: Session,
+    new_session: SessionName,
+    at: Place = None,
+    timeout_s: Within = 10,
+) -> Forked:
+    """Begin another session as this one was after a turn."""
+    return await client.fork(session, new_session, at=at, timeout_s=timeout_s)
+
+
+@router.post(f"{ONE}/rewind", operation_id="rewind")
+async def rewind(
+    client: Client, session: Session, at: At, timeout_s: Within = 10
+) -> RollbackResult:
+    """Go back to before a turn, and push it anew as it should have been."""
+    return await client.rewind(session, at=at, timeout_s=timeout_s)
+
+
+@router.post(f"{ONE}/rollback", operation_id="rollback")
+async def rollback(
+    client: Client, session: Session, to: Place = None, timeout_s: Within = 10
+) -> RollbackResult:
+    """Restore a checkpoint or a version; the newest checkpoint if nothing is named."""
+    return await client.rollback(session, to, timeout_s=timeout_s)
+
+
+@router.get(f"{ONE}/checkpoints", operation_id="checkpoints")
+async def checkpoints(client: Client, session: Session) -> list[Checkpoint]:
+    """What a rollback can restore, oldest first."""
+    return await client.checkpoints(session)
+
+
+@router.post(f"{ONE}/checkpoints", operation_id="checkpoint")
+async def checkpoint(
+    client: Client, session: Session, message: Text = "", name: Text = ""
+) -> dict[Literal["id"], str | None]:
+    """Remember the context as it is now; null where the policy keeps no checkpoints."""
+    return {"id": await client.checkpoint(session, message, name=name)}
+
+
+# --- the namespace --------------------------------------------------------------------------------
+
+
+@router.get("/policies", operation_id="policies")
+async def policies(client: Client) -> dict[str, Policy]:
+    """The namespace's policies by name."""
+    return await client.policies()
+
+
+@router.put("/policies/{name}", operation_id="setPolicy")
+async def set_policy(
+    client: Client, name: PolicyName, body: Policy
+) -> dict[Literal["followers"], int]:
+    """Set a policy; sessions that follow its name take it up at once."""
+    return {"followers": await client.set_policy(name, body)}
+
+
+_STREAM: Final = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+
+
+@router.get(
+    "/events",
+    operation_id="events",
+    response_class=StreamingResponse,
+    responses={200: {"description": "Server-sent events: `commit`, a compaction.", **_STREAM}},
+)
+async def events(
+    request: Request, client: Client, session: Annotated[str, Query()] = ""
+) -> StreamingResponse:
+    """Commits of the namespace, or of one session, as they happen, until somebody hangs up."""
+    stream = request.app.state.events.of(client.namespace, session)
+    return StreamingResponse(
+        stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+    )
+
+
+health = APIRouter(responses={"5XX": PROBLEMS["5XX"]})
+
+
+@health.get("/healthz", operation_id="healthz")
+async def healthz() -> dict[Literal["status"], str]:
+    """Whether the server runs."""
+    return {"status": "ok"}
+
+
+@health.get("/readyz", operation_id="readyz")
+async def readyz(request: Request) -> dict[Literal["status"], str]:
+    """Whether the store answers."""
+    await request.app.state.tenants.is_ready()
+    return {"status": "ok"}

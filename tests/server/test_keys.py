@@ -1,0 +1,149 @@
+"""Keys: each opens one namespace, Redis has hashes only, and without any nothing is served."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+import redis
+
+from tests.server.conftest import Serving
+from turnmill.client._async.connection import AsyncConnection
+from turnmill.connection.embedded import EmbeddedRedis, free_port
+from turnmill.contract.errors import InvalidInput
+from turnmill.contract.keys import SERVER_KEYS
+from turnmill.server import api_keys
+from turnmill.server.api_keys import ApiKeys
+
+TURN = {"messages": [{"role": "user", "content": "Mine."}]}
+
+
+@pytest.fixture
+async def keys(redis_server: EmbeddedRedis, redis_client: redis.Redis) -> AsyncIterator[ApiKeys]:
+    store = AsyncConnection(redis_server.url, 5.0, None, NotImplemented)
+    yield ApiKeys(store)
+    await store.close()
+    redis_client.delete(SERVER_KEYS)
+
+
+async def test_two_keys_open_two_namespaces_that_never_meet(
+    keys: ApiKeys, serving: Serving, namespace: str
+) -> None:
+    mine, _ = await keys.create(namespace, "the shop")
+    theirs, _ = await keys.create(f"{namespace}-b")
+    async with serving(no_auth="", key=mine) as http:
+        await http.post("/v1/sessions/s/step", json=TURN)
+        of_others = {"Authorization": f"Bearer {theirs}"}
+        seen = await http.get("/v1/sessions", headers=of_others)
+        read = await http.get("/v1/sessions/s/context", headers=of_others)
+
+        assert (await http.get("/v1/sessions")).json() == ["s"]
+    assert (seen.json(), read.status_code) == ([], 404)
+
+
+@pytest.mark.parametrize("given", ["", "Bearer", "Bearer tm_wrong", "Basic {key}", "{key}"])
+async def test_whoever_has_no_key_gets_nothing(
+    keys: ApiKeys, serving: Serving, namespace: str, given: str
+) -> None:
+    key, _ = await keys.create(namespace)
+    async with serving(no_auth="") as http:
+        for path in ("/v1/sessions", "/v1/sessions/s/context", "/v1/events"):
+            answer = await http.get(path, headers={"Authorization": given.format(key=key)})
+
+            assert (answer.status_code, answer.json()["error"]) == (401, "Unauthorized")
+            assert answer.headers["www-authenticate"] == "Bearer"
+
+
+async def test_a_revoked_key_opens_nothing_soon(
+    keys: ApiKeys, serving: Serving, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_keys, "TRUSTED_S", 0.1)
+    key, made = await keys.create(namespace)
+    async with serving(no_auth="", key=key) as http:
+        before = await http.get("/v1/sessions")
+        assert await keys.revoke(made.id)
+        await asyncio.sleep(0.2)
+        after = await http.get("/v1/sessions")
+
+    assert [before.status_code, after.status_code] == [200, 401]
+    assert await keys.listed() == []
+    assert not await keys.revoke(made.id)
+
+
+async def test_redis_holds_no_key(keys: ApiKeys, redis_client: redis.Redis, namespace: str) -> None:
+    key, made = await keys.create(namespace, "the shop")
+
+    stored = repr(redis_client.hgetall(SERVER_KEYS))
+    assert made.id in stored
+    assert key not in stored
+    assert key.removeprefix("tm_") not in stored
+    with pytest.raises(InvalidInput, match="201 characters"):
+        await keys.create(namespace, "x" * 201)
+
+
+# --- the commands ---------------------------------------------------------------------------------
+
+
+def turnmill(url: str, *words: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "TURNMILL_REDIS_URL": url, "PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, "-m", "turnmill_cli", *words]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_keys_are_made_listed_and_revoked_by_commands(store: EmbeddedRedis) -> None:
+    made = turnmill(store.url, "keys", "create", "--namespace", "shop", "--label", "Ada")
+    key, told = made.stdout.strip(), made.stderr
+    listed = turnmill(store.url, "keys")
+    key_id = told.partition("revoke ")[2].split("`")[0]
+    revoked = turnmill(store.url, "keys", "revoke", key_id)
+
+    assert key.startswith("tm_")
+    assert f"revoke {key_id}" in told
+    assert listed.stdout.split("\n")[1].split()[1:3] == ["shop", "Ada"]
+    assert key not in listed.stdout
+    assert revoked.returncode == 0
+    assert turnmill(store.url, "keys", "revoke", key_id).returncode == 1
+    assert key_id not in turnmill(store.url, "keys", "list", "--json").stdout
+
+
+def test_without_keys_it_does_not_start_and_without_auth_on_loopback_only(
+    store: EmbeddedRedis,
+) -> None:
+    with redis.Redis.from_url(store.url) as plain:
+        plain.delete(SERVER_KEYS)
+    keyless = turnmill(store.url, "serve")
+    open_to_all = turnmill(store.url, "serve", "--no-auth", "--host", "0.0.0.0")  # noqa: S104
+
+    assert keyless.returncode == 1
+    assert "turnmill keys create" in keyless.stderr
+    assert open_to_all.returncode == 2
+    assert "drop --no-auth" in open_to_all.stderr
+
+
+def test_the_command_serves_until_it_is_told_to_end(store: EmbeddedRedis) -> None:
+    key = turnmill(store.url, "keys", "create", "--namespace", "shop").stdout.strip()
+    port = str(free_port())
+    command = [sys.executable, "-m", "turnmill_cli", "serve", "--port", port]
+    env = {**os.environ, "TURNMILL_REDIS_URL": store.url}
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        url = process.stdout.readline().decode().strip()
+        headers = {"Authorization": f"Bearer {key}"}
+        transport = httpx.HTTPTransport(retries=8)
+        with httpx.Client(base_url=url, headers=headers, transport=transport) as http:
+            stepped = http.post("/v1/sessions/s/step", json=TURN)
+            with http.stream("GET", "/v1/events") as stream:
+                lines = stream.iter_lines()
+                begun = next(lines)
+                process.send_signal(signal.SIGTERM)
+                rest = list(lines)
+
+        assert stepped.status_code == 200
+        assert (begun, rest) == (": commits follow", [""])  # an open stream does not hold it up
+        assert process.wait(20) in (0, -signal.SIGTERM)

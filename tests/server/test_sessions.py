@@ -1,0 +1,231 @@
+"""Agents that only speak HTTP: what the client does, and what they are told when it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+import redis
+
+from tests.server.conftest import Serving
+from turnmill.contract.codec import encode_json
+from turnmill.contract.keys import registry_keys
+from turnmill.contract.names import Namespace
+from turnmill.server.guard import Served
+
+HELLO = {"messages": [{"role": "user", "content": "Hello from Ada."}]}
+CALL = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "look", "arguments": '{"at": "the sky"}'},
+}
+
+
+async def test_a_session_is_opened_stepped_read_and_forgotten(http: httpx.AsyncClient) -> None:
+    at = "/v1/sessions/team%2Fada%231"  # its name has a slash and a number sign
+    opened = await http.put(at, json={"policy": {"max_tokens": 9000}, "system_prompt": "Be kind."})
+    stepped = await http.post(f"{at}/step", json={**HELLO, "turn_id": "t1"})
+    again = await http.post(f"{at}/turns", json={**HELLO, "turn_id": "t1"})
+    read = await http.get(f"{at}/context")
+    info = await http.get(at)
+
+    assert opened.status_code == 204
+    assert stepped.json() == read.json()
+    assert read.json()["session"] == "team/ada#1"
+    assert [m["content"] for m in read.json()["request"]["messages"]] == [
+        "Be kind.",
+        "Hello from Ada.",
+    ]
+    assert again.json()["seq"] == 1
+    assert again.json()["duplicate"]
+    assert info.json()["policy"]["max_tokens"] == 9000
+    assert (await http.get("/v1/sessions")).json() == ["team/ada#1"]
+    assert (await http.delete(at)).json() == {"existed": True, "keys_left": 0}
+    assert (await http.get(at)).status_code == 404
+
+
+async def test_a_context_is_read_in_every_dialect(http: httpx.AsyncClient) -> None:
+    await http.put("/v1/sessions/s", json={"system_prompt": "Be kind."})
+    await http.post("/v1/sessions/s/turns", json=HELLO)
+    block = {"type": "tool_use", "id": "c1", "name": "look", "input": {"at": "the sky"}}
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": "blue"}
+    turn = [{"role": "assistant", "content": [block]}, {"role": "user", "content": [result]}]
+    step = await http.post("/v1/sessions/s/step?dialect=chat", json={"messages": turn})
+    read = await http.get("/v1/sessions/s/context", params={"dialect": "responses"})
+    own = (await http.get("/v1/sessions/s/context")).json()
+
+    assert step.json()["request"]["messages"][2]["tool_calls"][0]["function"]["name"] == "look"
+    assert read.json()["request"]["instructions"] == "Be kind."
+    assert [item.get("type") for item in read.json()["request"]["input"]][1:] == [
+        "function_call",
+        "function_call_output",
+    ]
+    assert (own["dialect"], own["request"]["system"]) == ("anthropic", "Be kind.")
+
+
+async def test_rules_are_laid_down_and_ended(http: httpx.AsyncClient) -> None:
+    await http.post("/v1/sessions/s/rules", json={"text": "Never send mail."})
+    [rule] = (await http.get("/v1/sessions/s/rules")).json()
+    await http.delete(f"/v1/sessions/s/rules/{rule['id']}")
+
+    assert rule["text"] == "Never send mail."
+    assert (await http.get("/v1/sessions/s/rules")).json() == []
+
+
+async def test_policies_of_the_namespace_are_set_and_followed(http: httpx.AsyncClient) -> None:
+    await http.put("/v1/policies/small", json={"max_tokens": 4000})
+    await http.put("/v1/sessions/s", json={"policy": "small"})
+
+    assert (await http.get("/v1/sessions/s")).json()["policy_name"] == "small"
+    assert (await http.get("/v1/policies")).json()["small"]["max_tokens"] == 4000
+
+
+async def test_checkpoints_are_made_listed_and_cleared(http: httpx.AsyncClient) -> None:
+    await http.post("/v1/sessions/s/turns", json=HELLO)
+    made = await http.post("/v1/sessions/s/checkpoints", json={"name": "start"})
+    listed = await http.get("/v1/sessions/s/checkpoints")
+    cleared = await http.post("/v1/sessions/s/clear")
+
+    assert [each["id"] for each in listed.json()] == [made.json()["id"]]
+    assert cleared.json() == {"turns": 1}
+
+
+# --- what goes wrong ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "error"),
+    [
+        ("GET", "/v1/sessions/never/context", None, 404, "UnknownSession"),
+        ("GET", "/v1/sessions/never", None, 404, "UnknownSession"),
+        ("GET", "/v1/sessions/%20/context", None, 422, "InvalidName"),
+        ("GET", "/v1/sessions/never/context?dialect=latin", None, 422, "InvalidInput"),
+        ("POST", "/v1/sessions/s/step", {"messages": []}, 422, "InvalidInput"),
+        ("POST", "/v1/sessions/s/step", {"messages": [{"role": "king"}]}, 422, "InvalidTurn"),
+        ("POST", "/v1/sessions/s/turns", {**HELLO, "other": 1}, 422, "InvalidInput"),
+        ("PUT", "/v1/sessions/s", {"policy": "none"}, 404, "UnknownPolicy"),
+        ("PUT", "/v1/sessions/s", {"policy": {"soft_ratio": 7}}, 422, "InvalidInput"),
+        ("DELETE", "/v1/sessions/s/step", None, 405, "MethodNotAllowed"),
+        ("GET", "/v2", None, 404, "NotFound"),
+    ],
+)
+async def test_a_problem_has_the_name_of_the_error(
+    http: httpx.AsyncClient, method: str, path: str, body: object, status: int, error: str
+) -> None:
+    answer = await http.request(method, path, json=body)
+
+    assert (answer.status_code, answer.json()["error"]) == (status, error)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["type"] == f"urn:turnmill:error:{error}"
+
+
+async def test_a_wrong_method_is_told_all_right_ones(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/v1/sessions/s")
+
+    assert answer.headers["allow"] == "PUT, GET, DELETE"
+
+
+async def test_another_turn_under_the_same_id_is_a_conflict(http: httpx.AsyncClient) -> None:
+    await http.post("/v1/sessions/s/turns", json={**HELLO, "turn_id": "t"})
+    other = [{"role": "user", "content": "Something else."}]
+    answer = await http.post("/v1/sessions/s/turns", json={"messages": other, "turn_id": "t"})
+
+    assert (answer.status_code, answer.json()["error"]) == (409, "TurnConflict")
+
+
+async def test_a_turn_over_the_limit_is_refused_or_cut(http: httpx.AsyncClient) -> None:
+    long = {"messages": [{"role": "user", "content": "word " * 300_000}]}
+    refused = await http.post("/v1/sessions/s/turns", json=long)
+    cut = await http.post("/v1/sessions/s/turns", json={**long, "on_too_large": "cut"})
+
+    assert (refused.status_code, refused.json()["error"]) == (413, "TurnTooLarge")
+    assert cut.json()["cut"] > 0
+
+
+@pytest.mark.parametrize("path", ["/v1/sessions/s/step", "/v1/memories"])
+async def test_a_body_over_the_limit_is_not_taken_in(serving: Serving, path: str) -> None:
+    async def dripped() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            yield b" " * 100
+
+    async with serving(max_body_bytes=2_000) as http:
+        told = await http.post(path, json={"text": "x" * 3_000})
+        untold = await http.post(
+            path, content=dripped(), headers={"Content-Type": "application/json"}
+        )
+
+    assert [told.status_code, untold.status_code] == [413, 413]
+    assert untold.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_used_up_quota_says_when_to_try_again(
+    serving: Serving, redis_client: redis.Redis, namespace: str
+) -> None:
+    over = encode_json({"sessions": [3, 3]})
+    redis_client.hset(registry_keys(Namespace(namespace)).quota, "over", over)
+    async with serving() as http:
+        answer = await http.post("/v1/sessions/new/step", json=HELLO)
+
+    assert (answer.status_code, answer.json()["error"]) == (429, "QuotaExceeded")
+    assert answer.json()["transient"]
+    assert answer.headers["retry-after"] == "1"
+
+
+async def test_without_a_store_the_server_is_alive_and_not_ready(serving: Serving) -> None:
+    async with serving(redis="redis://127.0.0.1:1/0", timeout_s=0.5) as http:
+        alive, ready = await http.get("/healthz"), await http.get("/readyz")
+        answer = await http.get("/v1/sessions/s/context")
+
+    assert (alive.status_code, ready.status_code, answer.status_code) == (200, 503, 503)
+    assert answer.json()["error"] == "StoreUnavailable"
+    assert answer.json()["transient"]
+
+
+async def test_what_nobody_foresaw_is_told_and_logged_without_content(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("a secret that was said")
+
+    monkeypatch.setattr("turnmill.server.routes.read_of", broken)
+    answer = await http.post("/v1/sessions/s/step", json=HELLO)
+
+    assert (answer.status_code, answer.json()["error"]) == (500, "InternalError")
+    assert "KeyError at test_sessions.py" in caplog.text
+    assert "secret" not in caplog.text + answer.text
+
+
+# --- beside the calls -----------------------------------------------------------------------------
+
+
+async def test_each_request_is_told_of_with_its_route(serving: Serving, namespace: str) -> None:
+    told: list[Served] = []
+    async with serving(on_served=told.append) as http:
+        assert (await http.get("/readyz")).json() == {"status": "ok"}
+        await http.post("/v1/sessions/s/step", json=HELLO)
+        await http.get("/v1/sessions/s")
+        await http.get("/nowhere")
+
+    assert [(each.method, each.route, each.status, each.namespace) for each in told] == [
+        ("GET", "/readyz", 200, ""),
+        ("POST", "/v1/sessions/{session}/step", 200, namespace),
+        ("GET", "/v1/sessions/{session}", 200, namespace),
+        ("GET", "", 404, ""),
+    ]
+    assert all(each.seconds > 0 for each in told)
+
+
+async def test_a_page_in_a_browser_cannot_use_a_server_without_keys(
+    http: httpx.AsyncClient,
+) -> None:
+    elsewhere = await http.get("/v1/sessions", headers={"Host": "evil.example:80"})
+    plain = await http.post(
+        "/v1/sessions/s/step",
+        content=b'{"messages": [{"role": "user", "content": "x"}]}',
+        headers={"Content-Type": "text/plain"},
+    )
+
+    assert elsewhere.status_code == 421
+    assert plain.status_code == 422
+    assert (await http.get("/v1/sessions")).json() == []
