@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "replay": "replay:replay",
         "evaluate": "evaluate.command:evaluate_app",
         "doctor": "doctor.command:doctor",
+        "ready": "commands.ready:ready",
         "flower": "commands.flower:flower",
         "serve": "commands.serve:serve",
         "fake-llm": "commands.fake_llm:fake_llm_app",

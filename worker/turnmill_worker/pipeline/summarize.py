@@ -375,10 +375,11 @@ class _Made:
             UnusableSummary: every one would leave less.
         """
         if twin and self._plan.request:
-            wider = self._plan.request.budget_tokens + room_left(self._plan, twin.context)
-            self._wide = replace(
-                self._plan, request=replace(self._plan.request, budget_tokens=wider)
-            )
+            # Passages stand in the text itself: what would frame them beside it is room, too.
+            own = self._counter.count(twin.context.summary)
+            wider = own + room_left(self._plan, twin.context)
+            request = replace(self._plan.request, budget_tokens=wider, ledger_tokens=0)
+            self._wide = replace(self._plan, request=request, ledger_tokens=0)
         floor = twin.score if twin else 0.0
         ranked = self._ranked()
         best: Draft | None = None
@@ -457,7 +458,7 @@ class _Made:
         own = unlabelled(told(items, brief=request.brief))
         room = request.whole_tokens - self._counter.count(own) - 1
         if at == 0 and self._wide.request and self._plan.request:
-            room += self._wide.request.budget_tokens - self._plan.request.budget_tokens
+            room += self._wide.request.whole_tokens - self._plan.request.whole_tokens
         beside = request.digest.rest_of(request.whole_tokens, own, room)
         return "\n".join(filter(None, (own, quoted_lines(beside))))
 
