@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "doctor": "doctor.command:doctor",
         "flower": "commands.flower:flower",
         "serve": "commands.serve:serve",
+        "mcp": "commands.serve:mcp",
         "fake-llm": "commands.fake_llm:fake_llm_app",
     },
     "Sessions": {

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.routing import Route
 
 from turnmill.client._async.client import AsyncContextClient
 from turnmill.client._async.connection import AsyncConnection
@@ -97,6 +98,11 @@ def create_api(settings: Settings) -> FastAPI:
     made.state.waker = waker
     made.include_router(health)
     made.include_router(router)
+    with suppress(ImportError):
+        from turnmill.server.mcp import McpOverHttp  # noqa: PLC0415 - an extra of its own
+
+        made.state.mcp = McpOverHttp(made.state.tenants)
+        made.router.routes.append(Route("/mcp", made.state.mcp))
     answer_with_problems(made)
     _document(made)
     return made
@@ -133,7 +139,8 @@ def _not_registered(pushes: int) -> Call:
 
 @asynccontextmanager
 async def _closing(app: FastAPI) -> AsyncIterator[None]:
-    yield
+    async with app.state.mcp.running() if hasattr(app.state, "mcp") else nullcontext():
+        yield
     app.state.events.close()
     await app.state.tenants.close()
     app.state.waker.close()
