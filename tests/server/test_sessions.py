@@ -73,24 +73,6 @@ async def test_rules_are_laid_down_and_ended(http: httpx.AsyncClient) -> None:
     assert (await http.get("/v1/sessions/s/rules")).json() == []
 
 
-async def test_policies_of_the_namespace_are_set_and_followed(http: httpx.AsyncClient) -> None:
-    await http.put("/v1/policies/small", json={"max_tokens": 4000})
-    await http.put("/v1/sessions/s", json={"policy": "small"})
-
-    assert (await http.get("/v1/sessions/s")).json()["policy_name"] == "small"
-    assert (await http.get("/v1/policies")).json()["small"]["max_tokens"] == 4000
-
-
-async def test_checkpoints_are_made_listed_and_cleared(http: httpx.AsyncClient) -> None:
-    await http.post("/v1/sessions/s/turns", json=HELLO)
-    made = await http.post("/v1/sessions/s/checkpoints", json={"name": "start"})
-    listed = await http.get("/v1/sessions/s/checkpoints")
-    cleared = await http.post("/v1/sessions/s/clear")
-
-    assert [each["id"] for each in listed.json()] == [made.json()["id"]]
-    assert cleared.json() == {"turns": 1}
-
-
 # --- what goes wrong ------------------------------------------------------------------------------
 
 

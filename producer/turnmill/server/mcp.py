@@ -38,82 +38,81 @@ Session = Annotated[str, Field(description="The name of a session.")]
 ClientOf = Callable[[Context], AsyncContextClient]
 Answer = Callable[..., Coroutine[Any, Any, str]]
 
+_MOST_CHARS: Final = 6_000
 log = logging.getLogger(__name__)
 
 
-def _telling(kind: type[MCPServerError]) -> Callable[[Answer], Answer]:
-    """Have what fails say why; the SDK would tell nothing, and log what may be content."""
+def _telling(kind: type[MCPServerError], answer: Answer) -> Answer:
+    """What fails says why; the SDK would tell nothing, and log what may be content."""
 
-    def telling(answer: Answer) -> Answer:
-        @wraps(answer)
-        async def told(*args: Any, **kwargs: Any) -> str:
-            try:
-                return await answer(*args, **kwargs)
-            except TurnmillError as error:
-                raise kind(f"{type(error).__name__}: {error}") from None
-            except Exception as error:  # noqa: BLE001 - any
-                log.error("%s failed: %s", answer.__name__, place_of(error))  # noqa: TRY400
-                raise kind(f"the server failed ({type(error).__name__})") from None
+    @wraps(answer)
+    async def told(*args: Any, **kwargs: Any) -> str:
+        try:
+            return await answer(*args, **kwargs)
+        except TurnmillError as error:
+            raise kind(f"{type(error).__name__}: {error}") from None
+        except Exception as error:  # noqa: BLE001 - any
+            log.error("%s failed: %s", answer.__name__, place_of(error))  # noqa: TRY400
+            raise kind(f"the server failed ({type(error).__name__})") from None
 
-        return told
-
-    return telling
+    return told
 
 
-def mcp_server(client_of: ClientOf) -> MCPServer:
-    """The server, of clients that depend on who asks."""
-    server = MCPServer(
-        "turnmill", instructions=TOLD, version=version("turnmill"), log_level="ERROR"
-    )
+class _Offered:
+    """What models may do, by clients that depend on who asks."""
 
-    @server.tool(structured_output=False)
-    @_telling(ToolError)
+    def __init__(self, client_of: ClientOf) -> None:
+        self._client_of = client_of
+
     async def recall(
+        self,
         ctx: Context,
         query: Annotated[str, Field(description="Words likely to have been said.")],
         limit: Annotated[int, Field(ge=1, le=20)] = 5,
         session: Annotated[str, Field(description="Look in this session first.")] = "",
     ) -> str:
         """Search what was said, decided, found or agreed: names, numbers, dates, preferences."""
-        client = client_of(ctx)
+        client = self._client_of(ctx)
         if session:
             tool = (await client.manager(session_id(session))).recall_tool
             return await tool.handle({"query": query, "limit": limit})
-        wanted = asked({"query": query, "limit": 2 * limit})
+        wanted = asked({"query": query, "limit": min(2 * limit, 20)})
         if isinstance(wanted, str):
             return wanted
         found = await client.ground(query, limit)
-        return answered(wanted, "", found.memories, 6_000)
+        return answered(wanted, "", found.memories, _MOST_CHARS)
 
-    @server.tool(structured_output=False)
-    @_telling(ToolError)
     async def remember(
+        self,
         ctx: Context,
         text: Annotated[str, Field(description="A fact or a note that stands by itself.")],
     ) -> str:
         """Have every conversation of the namespace remember a text; tells its id."""
-        return await client_of(ctx).remember(text)
+        return await self._client_of(ctx).remember(text)
 
-    @server.tool(structured_output=False)
-    @_telling(ToolError)
-    async def rules(ctx: Context, session: Session) -> str:
+    async def rules(self, ctx: Context, session: Session) -> str:
         """List the user's standing rules in a session, word for word, with their ids."""
-        found = await client_of(ctx).rules(session)
+        found = await self._client_of(ctx).rules(session)
         return "\n".join(f"{rule.id}: {rule.text}" for rule in found) or "No rule is in force."
 
-    @server.tool(structured_output=False)
-    @_telling(ToolError)
-    async def context(ctx: Context, session: Session) -> str:
+    async def context(self, ctx: Context, session: Session) -> str:
         """Read a session as its model gets it now: messages in the shape of OpenAI's chat, JSON."""
-        found = await client_of(ctx).read(session)
+        found = await self._client_of(ctx).read(session)
         return encode_json(found.messages_for("chat")).decode()
 
-    @server.resource("turnmill://sessions/{session}/transcript", mime_type="text/markdown")
-    @_telling(ResourceError)
-    async def transcript(session: str, ctx: Context) -> str:
+    async def transcript(self, session: str, ctx: Context) -> str:
         """The whole session from its first turn on, whatever was compacted."""
-        return await (await client_of(ctx).manager(unquote(session))).transcript()
+        return await (await self._client_of(ctx).manager(unquote(session))).transcript()
 
+
+def mcp_server(client_of: ClientOf) -> MCPServer:
+    """The server, of clients that depend on who asks."""
+    own, offered = version("turnmill"), _Offered(client_of)
+    server = MCPServer("turnmill", instructions=TOLD, version=own, log_level="ERROR")
+    for tool in (offered.recall, offered.remember, offered.rules, offered.context):
+        server.add_tool(_telling(ToolError, tool), structured_output=False)
+    page = server.resource("turnmill://sessions/{session}/transcript", mime_type="text/markdown")
+    page(_telling(ResourceError, offered.transcript))
     return server
 
 
