@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Final
 
 import uvicorn
@@ -98,8 +99,8 @@ def create_api(settings: Settings) -> FastAPI:
     made.state.waker = waker
     made.include_router(health)
     made.include_router(router)
-    with suppress(ImportError):
-        from turnmill.server.mcp import McpOverHttp  # noqa: PLC0415 - an extra of its own
+    if find_spec("mcp"):  # an extra of its own
+        from turnmill.server.mcp import McpOverHttp  # noqa: PLC0415 - as said
 
         made.state.mcp = McpOverHttp(made.state.tenants)
         made.router.routes.append(Route("/mcp", made.state.mcp))
