@@ -68,7 +68,7 @@ class _Offered:
         self,
         ctx: Context,
         query: Annotated[str, Field(description="Words likely to have been said.")],
-        limit: Annotated[int, Field(ge=1, le=20)] = 5,
+        limit: Annotated[int, Field(ge=1, le=10)] = 5,
         session: Annotated[str, Field(description="Look in this session first.")] = "",
     ) -> str:
         """Search what was said, decided, found or agreed: names, numbers, dates, preferences."""
@@ -76,7 +76,7 @@ class _Offered:
         if session:
             tool = (await client.manager(session_id(session))).recall_tool
             return await tool.handle({"query": query, "limit": limit})
-        wanted = asked({"query": query, "limit": min(2 * limit, 20)})
+        wanted = asked({"query": query, "limit": 2 * limit})
         if isinstance(wanted, str):
             return wanted
         found = await client.ground(query, limit)
