@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from turnmill.server.problems import problem, unforeseen
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 DEFAULT_MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 """A turn of the most bytes with images of the most bytes, in base64."""
@@ -86,7 +86,7 @@ class Guard:
         except Exception as error:  # noqa: BLE001 - any; not with its text, which may be content
             if not status:
                 await unforeseen(error)(scope, receive, send_noted)
-            log.error("%s failed: %s", scope["method"], place_of(error))  # noqa: TRY400
+            _log.error("%s failed: %s", scope["method"], place_of(error))  # noqa: TRY400
         finally:
             if self._on_served is not None:
                 seconds = time.perf_counter() - began

@@ -42,7 +42,7 @@ PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     "5XX": {"description": "It may be met later, or tells why not.", "content": _PROBLEM},
 }
 
-router = APIRouter(prefix="/v1", responses=PROBLEMS)
+router: APIRouter = APIRouter(prefix="/v1", responses=PROBLEMS)
 ONE: Final = "/sessions/{session}"
 
 
@@ -221,7 +221,7 @@ async def events(
     )
 
 
-health = APIRouter(responses={"5XX": PROBLEMS["5XX"]})
+health: APIRouter = APIRouter(responses={"5XX": PROBLEMS["5XX"]})
 
 
 @health.get("/healthz", operation_id="healthz")

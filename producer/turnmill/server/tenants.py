@@ -40,7 +40,7 @@ class Tenants:
         self._alone = alone
         self._clients: OrderedDict[str, AsyncContextClient] = OrderedDict()
         self._leaving: set[asyncio.Task[None]] = set()
-        self.keys = ApiKeys(store)
+        self.keys: ApiKeys = ApiKeys(store)
 
     async def named(self, authorization: str | None) -> Namespace:
         """The namespace that the value of a header opens.
