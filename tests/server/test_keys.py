@@ -21,7 +21,7 @@ from turnmill.connection.embedded import EmbeddedRedis, free_port
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.keys import SERVER_KEYS, commits_channel
 from turnmill.contract.names import Namespace
-from turnmill.server import api_keys
+from turnmill.server import api_keys, tenants
 from turnmill.server.api_keys import ApiKeys
 
 TURN = {"messages": [{"role": "user", "content": "Mine."}]}
@@ -48,6 +48,22 @@ async def test_two_keys_open_two_namespaces_that_never_meet(
 
         assert (await http.get("/v1/sessions")).json() == ["s"]
     assert (seen.json(), read.status_code) == ([], 404)
+
+
+async def test_of_many_namespaces_the_one_longest_unused_makes_room(
+    keys: ApiKeys, serving: Serving, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenants, "MOST_CLIENTS", 1)
+    monkeypatch.setattr(tenants, "CLOSED_AFTER_S", 0.1)
+    made = [(await keys.create(f"{namespace}-{at}"))[0] for at in range(3)]
+    async with serving(no_auth="") as http:
+        for key in made * 2:
+            headers = {"Authorization": f"Bearer {key}"}
+            stepped = await http.post("/v1/sessions/s/step", json=TURN, headers=headers)
+            assert stepped.status_code == 200
+            await asyncio.sleep(0.1)
+
+    assert stepped.json()["last_seq"] == 2
 
 
 @pytest.mark.parametrize("given", ["", "Bearer", "Bearer tm_wrong", "Basic {key}", "{key}"])

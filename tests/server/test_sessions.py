@@ -14,6 +14,7 @@ from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.codec import encode_json
 from turnmill.contract.keys import commits_channel, registry_keys
 from turnmill.contract.names import Namespace
+from turnmill.server import events
 from turnmill.server.guard import Served
 
 HELLO = {"messages": [{"role": "user", "content": "Hello from Ada."}]}
@@ -213,6 +214,17 @@ async def test_a_page_in_a_browser_cannot_use_a_server_without_keys(
     assert elsewhere.status_code == 421
     assert plain.status_code == 422
     assert (await http.get("/v1/sessions")).json() == []
+
+
+async def test_a_quiet_stream_sends_comments(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "QUIET_S", 0.05)
+    async with http.stream("GET", "/v1/events?session=s") as stream, asyncio.timeout(30):
+        lines = stream.aiter_lines()
+        sent = [await anext(lines) for _ in range(5)]
+
+    assert sent == [": commits follow", "", ":", "", ":"]
 
 
 @pytest.fixture

@@ -52,22 +52,6 @@ class Settings:
     on_served: OnServed | None = None
 
 
-def create_app(settings: Settings) -> Guard:
-    """The server as an ASGI app.
-
-    Raises:
-        InvalidInput: a URL or a name is none.
-    """
-    return guarded(create_api(settings), settings)
-
-
-def guarded(api: FastAPI, settings: Settings) -> Guard:
-    """The API behind what every request passes first."""
-    hosts = [*LOOPBACK, "[::1]"] if settings.no_auth else []
-    swift = Swift(api, api.state.tenants)
-    return Guard(swift, settings.max_body_bytes, hosts, settings.on_served)
-
-
 def create_api(settings: Settings) -> FastAPI:
     """The API by itself, with its document."""
     made = FastAPI(
@@ -107,6 +91,13 @@ def create_api(settings: Settings) -> FastAPI:
     answer_with_problems(made)
     _document(made)
     return made
+
+
+def guarded(api: FastAPI, settings: Settings) -> Guard:
+    """The API behind what every request passes first."""
+    hosts = [*LOOPBACK, "[::1]"] if settings.no_auth else []
+    swift = Swift(api, api.state.tenants)
+    return Guard(swift, settings.max_body_bytes, hosts, settings.on_served)
 
 
 def _waker(settings: Settings) -> Waker:

@@ -86,7 +86,7 @@ class Guard:
         except Exception as error:  # noqa: BLE001 - any; not with its text, which may be content
             if not status:
                 await unforeseen(error)(scope, receive, send_noted)
-            _log.error("%s failed: %s", scope["method"], place_of(error))  # noqa: TRY400
+            _log.error("%s failed: %s", scope["method"], place_of(error))
         finally:
             if self._on_served is not None:
                 seconds = time.perf_counter() - began

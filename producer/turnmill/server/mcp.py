@@ -52,7 +52,7 @@ def _telling(kind: type[MCPServerError], answer: Answer) -> Answer:
         except TurnmillError as error:
             raise kind(f"{type(error).__name__}: {error}") from None
         except Exception as error:  # noqa: BLE001 - any
-            _log.error("%s failed: %s", answer.__name__, place_of(error))  # noqa: TRY400
+            _log.error("%s failed: %s", answer.__name__, place_of(error))
             raise kind(f"the server failed ({type(error).__name__})") from None
 
     return told
