@@ -26,8 +26,8 @@ class Session:
 def made(name: str, max_tokens: int) -> Session:
     """Agent work of this kind and seed, such as ``alerts-1``."""
     kind, _, seed = name.rpartition("-")
-    run = regular_work.run if kind in regular_work.KINDS else other_shapes.run
-    work = run(kind, int(seed))
+    regular = kind in regular_work.KINDS
+    work = regular_work.run(kind, int(seed)) if regular else other_shapes.run(kind, int(seed))
     messages = tuple(dict(message) for message in work.messages)
     return Session(name=name, max_tokens=max_tokens, system=work.system, messages=messages)
 
