@@ -85,7 +85,7 @@ def written(model: Model, **fields: Any) -> list[tuple[Draft, Draft]]:
     return [each for each in played(model, list(talk()), **fields) if each[0].plan.requests]
 
 
-@pytest.mark.parametrize("strategies", [("rolling", "window"), ("iterations", "rolling", "window")])
+@pytest.mark.parametrize("strategies", [("rolling", "window"), ("iterations", "window")])
 def test_a_context_with_statements_scores_no_less_than_without(strategies: tuple[str, ...]) -> None:
     seen = written(Model(), strategies=strategies)
 
