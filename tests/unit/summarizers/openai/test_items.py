@@ -149,7 +149,7 @@ def dropped(item: Item, **more: Any) -> str:
         Item("decision", "The user agreed to charge credit_card_4421.", (4, 5), "Yes, charge it."),
         Item("finding", "Prices of lamps: 54.00 and $61.50.", (3, 4)),
         Item("question", "How to charge after the card expired?", ()),
-        Item("error", "Charging the card failed.", (99, 6)),
+        Item("error", "Charging failed: the card expired.", (99, 6)),
         Item("error", "Charging failed, for the card expired.", (6,), "It failed, I fear."),
     ],
 )

@@ -52,8 +52,8 @@ _LONGEST: Final = 60
 _OF_PROMPT: Final = 7
 """Words: of an item at most, and in a row as in the prompt."""
 
-_COPIED, _LEAST_COPIED, _COPY = 3, 8, 0.9
-"""Words in a row as in a message; words of a copy at least, and which part of them is so."""
+_COPIED, _LEAST_COPIED, _COPY = 3, 6, 0.9
+"""Words in a row as in a message; so many such rows make a copy, and this part of all rows."""
 
 _LEAST_WORDS: Final = 3
 """Words that say something: an item with fewer, and no value, says nothing."""
@@ -122,10 +122,11 @@ class Messages:
         """Whether nearly all of a text stands in one message as it is: the passages do that."""
         words = plain(text).split()
         rows = [" ".join(words[at : at + _COPIED]) for at in range(len(words) - _COPIED + 1)]
-        if len(words) < _LEAST_COPIED:
-            return False
+        whole = " ".join(words).rstrip(".")
         return any(
-            sum(row in said for row in rows) >= _COPY * len(rows) for said in self._plain.values()
+            whole in said
+            or sum(row in said for row in rows) >= _COPY * max(len(rows), _LEAST_COPIED)
+            for said in self._plain.values()
         )
 
     def stands(self, value: str, seqs: Iterable[int]) -> bool:
