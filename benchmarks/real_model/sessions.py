@@ -27,12 +27,7 @@ class Session:
 def made(name: str, max_tokens: int) -> Session:
     """Agent work of this kind and seed, such as ``alerts-1``."""
     kind, _, seed = name.rpartition("-")
-<<<<<<< HEAD
-    run: Any = regular_work.run if kind in regular_work.KINDS else other_shapes.run
-    work = run(kind, int(seed))
-=======
     work: Any = KINDS[kind](kind, int(seed))
->>>>>>> e32
     messages = tuple(dict(message) for message in work.messages)
     return Session(name=name, max_tokens=max_tokens, system=work.system, messages=messages)
 
