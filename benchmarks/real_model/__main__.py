@@ -73,6 +73,9 @@ def table(rows: Sequence[Row]) -> list[str]:
     own = sum(row.is_models for row in rows)
     below = sum(row.draft.score < row.twin.score for row in rows)
     failed = Counter(why for row in rows for why in row.draft.failed)
+    items = Counter[str]()
+    for row in rows:
+        items.update(row.draft.items)
     return [
         "| | |\n|---|--:|",
         f"| compactions | {len(rows)} |",
@@ -87,6 +90,7 @@ def table(rows: Sequence[Row]) -> list[str]:
         f"| tokens read in a call | {fmean(a.prompt_tokens for a in answers):.0f} |",
         f"| of them cached | {fmean(a.cached_tokens for a in answers):.0f} |",
         f"| tokens written in a call | {fmean(a.completion_tokens for a in answers):.0f} |",
+        *(f"| items: {what} | {times} |" for what, times in items.most_common()),
         *(f"| not used: {why} | {times} |" for why, times in failed.most_common()),
         "",
         load_average(),

@@ -63,8 +63,10 @@ def faults(session: Session, row: Row) -> Iterator[str]:
         yield "says something twice"
 
 
-def test_answers_of_three_models_are_recorded() -> None:
+def test_answers_of_three_models_are_recorded_and_every_drop_has_a_reason() -> None:
     assert [file.stem for file in FILES] == ["qwen0.5b", "qwen1.5b", "smollm2"]
+    for file in FILES:
+        assert any(row.draft.items for _, row in rows(file))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
