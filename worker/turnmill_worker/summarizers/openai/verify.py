@@ -251,8 +251,9 @@ class Verifier:
         """The item with the messages it rests on.
 
         What rests on the user's messages alone is told in the user's words, whatever was made of
-        them: a model only chooses which. Other quotations decide nothing: where a schema asks for
-        one in every item, models write something there.
+        them: a model only chooses which. A decision that rests on a message of the user too has a
+        quotation of theirs, for a yes is easily taken for a no. Other quotations decide nothing:
+        where a schema asks for one in every item, models write something there.
         """
         messages = self._messages
         seqs = tuple(seq for seq in item.seqs if seq in messages.seqs)
@@ -269,7 +270,8 @@ class Verifier:
             if not words:
                 words, seq = messages.users_nearest(item.words, seqs)
             return Item("said", words, (seq,)) if words else "not-the-users"
-        if _USER.search(item.text):
+        decides = item.kind == "decision" and any(map(messages.users, seqs))
+        if decides or _USER.search(item.text):
             return item._replace(seqs=tuple(sorted({*seqs, seq}))) if words else "not-the-users"
         return item._replace(seqs=seqs)
 
