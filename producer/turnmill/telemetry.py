@@ -1,8 +1,7 @@
 """What agents tell OpenTelemetry, and how a trace goes on from a push to the jobs it leads to.
 
-The application sets OpenTelemetry up; the package is optional. In a process that has not imported
-it nobody listens, and a call costs a look into a dictionary. Nothing here has content, and no
-error's message either.
+The application sets OpenTelemetry up; the package is optional. Where it has not, nobody listens,
+and a call costs a look for who does. Nothing here has content, and no error's message either.
 """
 
 from __future__ import annotations
@@ -54,27 +53,37 @@ INSTRUMENTS: Final = (CALLS, TURNS)
 SCOPE: Final = "turnmill"
 
 
-def made(meter: Any, instruments: Sequence[Instrument]) -> dict[Instrument, Any]:
-    """The instruments of a meter."""
+def made(meter: Any, instruments: Sequence[Instrument]) -> dict[str, Any]:
+    """How each instrument of a meter takes a value, by its name."""
     found = {}
     for each in instruments:
         if each.kind == "counter":
-            found[each] = meter.create_counter(each.name, unit=each.unit, description=each.help)
+            counter = meter.create_counter(each.name, unit=each.unit, description=each.help)
+            found[each.name] = counter.add
         elif each.kind == "histogram":
-            found[each] = meter.create_histogram(
+            found[each.name] = meter.create_histogram(
                 each.name,
                 unit=each.unit,
                 description=each.help,
                 explicit_bucket_boundaries_advisory=each.buckets,
-            )
+            ).record
     return found
 
 
 def api(name: str) -> Any:
-    """A module of OpenTelemetry's API if the process has imported it, and so may listen."""
+    """A module of OpenTelemetry's API if the process has imported it, as redis-py does."""
     found = sys.modules.get(f"opentelemetry.{name}")
     # Another thread may be in the middle of its import.
     return found if hasattr(found, {"metrics": "get_meter", "trace": "get_tracer"}[name]) else None
+
+
+def _is_set_up(name: str) -> bool:
+    """Whether the process has a provider that listens."""
+    module = api(name)
+    if module is None:
+        return False
+    found = module.get_meter_provider() if name == "metrics" else module.get_tracer_provider()
+    return "Proxy" not in type(found).__name__
 
 
 class Teller:
@@ -82,11 +91,14 @@ class Teller:
 
     def __init__(self, instruments: Sequence[Instrument]) -> None:
         self._instruments = instruments
-        self._made: dict[Instrument, Any] = {}
+        self.is_used = False
+        self._made: dict[str, Any] = {}
         self._tracer: Any = None
+        self._found: tuple[Any, Any] = (None, None)
 
     def use(self, meter: Any, tracer: Any = None) -> None:
         """Tell these from now on."""
+        self.is_used = True
         self._made, self._tracer = made(meter, self._instruments), tracer
 
     @property
@@ -96,8 +108,10 @@ class Teller:
         if self._tracer or trace is None:
             return self._tracer
         provider = trace.get_tracer_provider()
-        is_none = isinstance(provider, trace.ProxyTracerProvider)
-        return None if is_none else provider.get_tracer(SCOPE)
+        if provider is not self._found[0]:
+            is_none = isinstance(provider, trace.ProxyTracerProvider)
+            self._found = (provider, None if is_none else provider.get_tracer(SCOPE))
+        return self._found[1]
 
     def record(self, instrument: Instrument, value: float, **labels: str) -> None:
         """Record a value, if there is a meter; empty labels are left out."""
@@ -107,8 +121,7 @@ class Teller:
                 return
             self._made = made(metrics.get_meter(SCOPE), self._instruments)
         given = {name.replace("error_type", "error.type"): v for name, v in labels.items() if v}
-        into = self._made[instrument]
-        (into.add if instrument.kind == "counter" else into.record)(value, given)
+        self._made[instrument.name](value, given)
 
 
 _agent = Teller(INSTRUMENTS)
@@ -269,6 +282,6 @@ _UNTOLD: Final = Untold()
 
 def call(operation: Operation, namespace: str, session: str, turns: int = 0) -> Call | Untold:
     """Tell of a call while a ``with`` block runs."""
-    if "opentelemetry.metrics" in sys.modules or "opentelemetry.trace" in sys.modules:
+    if _agent.is_used or _is_set_up("metrics") or _is_set_up("trace"):
         return Call(operation, namespace, session, turns)
     return _UNTOLD

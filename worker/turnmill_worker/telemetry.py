@@ -29,7 +29,7 @@ JOBS: Final = Instrument(
 COMPACTIONS: Final = Instrument(
     "counter",
     "turnmill.compactions",
-    "Contexts committed; trigger: the limit that was exceeded, counts of the policy, or asked",
+    "Contexts committed; trigger: the limit that was exceeded, counts, idle, or asked",
     labels=("strategy", "trigger", "summarizer", "namespace"),
 )
 TOKENS: Final = Instrument(

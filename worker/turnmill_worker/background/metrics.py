@@ -98,7 +98,7 @@ class Metrics:
 
     def numbers(self) -> Numbers:
         """What all processes of the worker have counted."""
-        return added([_numbers(self._reader.get_metrics_data()), *self._received.copy().values()])
+        return added([numbers_of(self._reader.get_metrics_data()), *self._received.copy().values()])
 
     def _send(self) -> None:
         otlp_s = float(os.environ.get("OTEL_METRIC_EXPORT_INTERVAL") or 60_000) / 1000
@@ -114,7 +114,7 @@ class Metrics:
     def _hand_over(self) -> None:
         if self._begun == self._main:
             return
-        found = _numbers(self._reader.get_metrics_data())
+        found = numbers_of(self._reader.get_metrics_data())
         body = json.dumps([self._name, [[*key, each] for key, each in found.items()]]).encode()
         if body != self._last:
             self._last = body
@@ -185,7 +185,7 @@ def _observed(instrument: Instrument, gauges: Callable[[], list[Value]]) -> Call
     return observe
 
 
-def _numbers(data: Any) -> Numbers:
+def numbers_of(data: Any) -> Numbers:
     """What the SDK collected, as plain numbers."""
     found: Numbers = {}
     for resource in data.resource_metrics if data else ():

@@ -8,7 +8,7 @@ from turnmill.contract.context import StoredContext
 from turnmill.contract.job_outcomes import Compaction
 from turnmill_worker import telemetry
 from turnmill_worker.compaction.snapshot import Snapshot
-from turnmill_worker.pipeline.decide import Compact, decide
+from turnmill_worker.pipeline.decide import Compact, decide, until_idle
 from turnmill_worker.ports.values import Committed, SessionRef
 from turnmill_worker.store.sessions import RedisSessions
 
@@ -34,8 +34,8 @@ class TellingSessions(RedisSessions):
 
 
 def _trigger(snapshot: Snapshot) -> str:
-    """The limit that was exceeded; ``counts`` of the policy; or somebody ``asked``."""
+    """The limit that was exceeded; ``counts`` of the policy; ``idle``; or somebody ``asked``."""
     decision = decide(snapshot.usage, snapshot.limits, snapshot.exceeded)
     if not isinstance(decision, Compact):
-        return "asked"
+        return "idle" if until_idle(snapshot) == 0 else "asked"
     return decision.requirement if snapshot.usage.total > snapshot.limits.soft else "counts"

@@ -173,7 +173,7 @@ class RedisFleet(RedisRegistry):
             replies = pipe.execute(raise_on_error=False)
         for at, (kind, _) in enumerate(keys):
             now, every, first = replies[3 * at : 3 * at + 3]
-            if not isinstance(first, list) or not first:  # or what stands there is no list
+            if not isinstance(now, int) or not first:  # or what stands there is no list
                 continue
             states[kind] += now
             states["later"] += every - now if kind == "due" else 0

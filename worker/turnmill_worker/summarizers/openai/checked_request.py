@@ -343,7 +343,7 @@ class Work:
         context, options = self.request.context, self.setup.options
         if context is None or self.setup.redactor or not can_be_sent(context, options.api):
             return None
-        index = index_of(self.entries, self.marks)
+        index = index_of(self.entries)
         used = context.tokens + self.count(instructions()) + self.count(index.text)
         if used + options.max_output_tokens + _FRAME_TOKENS > options.window_tokens * _MARGIN:
             return None
