@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,6 +16,7 @@ from turnmill_worker.settings import Settings
 
 FOLDER = REPOSITORY / "deploy" / "systemd"
 UNITS = ("turnmill-worker@.service", "turnmill-serve.service")
+COMMON = "turnmill-.service.d/50-turnmill.conf"
 
 needs_systemd = pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd here")
 
@@ -35,39 +37,39 @@ def command(unit: str, queue: str) -> list[str]:
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """The units in a folder, for programs that are here."""
-    for path in FOLDER.glob("turnmill*"):
-        program = shutil.which("celery", path=clean_environment()["PATH"])
-        here = path.read_text().replace("/opt/turnmill/bin", str(Path(program or "").parent))
-        (tmp_path / path.name.replace("@.", "@estimate.")).write_text(here)
+    """The units in a folder, for programs that are here, and with an instance."""
+    here, _, _ = clean_environment()["PATH"].partition(os.pathsep)
+    shutil.copytree(FOLDER, tmp_path, dirs_exist_ok=True)
+    for path in tmp_path.glob("*.service"):
+        text = path.read_text().replace("/opt/turnmill/bin", here)
+        path.unlink()
+        path.with_name(path.name.replace("@.", "@estimate.")).write_text(text)
     return tmp_path
 
 
 @needs_systemd
 def test_systemd_has_nothing_to_say(installed: Path) -> None:
-    units = [path.name for path in installed.iterdir()]
+    said = analyzed(installed, "verify", *(path.name for path in installed.glob("turnmill*[et]")))
 
-    said = subprocess.run(
-        ["systemd-analyze", "verify", *units],
-        env=clean_environment(SYSTEMD_UNIT_PATH=f"{installed}:"),
-        capture_output=True,
-        check=False,
-        text=True,
-    )
-
-    assert [line for line in said.stderr.splitlines() if str(installed) in line] == []
+    assert [line for line in said.stderr.splitlines() if "turnmill" in line] == []
     assert said.returncode == 0, said.stderr
+
+
+def analyzed(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    environment = clean_environment(SYSTEMD_UNIT_PATH=f"{folder}:")
+    words = ["systemd-analyze", *command]
+    return subprocess.run(words, env=environment, capture_output=True, check=False, text=True)
 
 
 @needs_systemd
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_unit_may_do_little(unit: str, installed: Path) -> None:
-    path = installed / unit.replace("@.", "@estimate.")
-    command = ["systemd-analyze", "security", "--offline=yes", "--threshold=15", str(path)]
+    instance = unit.replace("@.", "@estimate.")
 
-    said = subprocess.run(command, capture_output=True, check=False, text=True)
+    said = analyzed(installed, "security", "--offline=yes", "--threshold=15", instance)
 
     assert said.returncode == 0, said.stdout
+    assert dict(lines(unit))["User"] == "turnmill", "even without what is common"
 
 
 def test_an_instance_of_each_queue_runs_the_command_of_compose() -> None:
@@ -85,13 +87,14 @@ def test_an_instance_of_each_queue_runs_the_command_of_compose() -> None:
 def test_workers_on_one_machine_have_ports_of_their_own_and_settings_that_exist() -> None:
     ports = [dict(lines(f"{queue}.env"))["TURNMILL_METRICS_PORT"] for queue in QUEUES]
     known = {f"TURNMILL_{field}".upper() for field in Settings.model_fields}
-    told = [value.partition("=")[0] for key, value in lines(UNITS[0]) if key == "Environment"]
+    every = [*lines(COMMON), *lines(UNITS[0])]
+    told = [value.partition("=")[0] for key, value in every if key == "Environment"]
 
     assert len({*ports}) == len(QUEUES)
     assert {name for name in told if name.startswith("TURNMILL_")} <= known
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", [COMMON, UNITS[0]])
 def test_secrets_come_as_credentials(unit: str) -> None:
     given = [value.partition(":") for key, value in lines(unit) if key == "LoadCredential"]
     read = [v.partition("=") for key, v in lines(unit) if key == "Environment" and "_FILE=" in v]
