@@ -25,7 +25,7 @@ from typing import Any
 
 from benchmarks.boards.common import write_context
 from benchmarks.model_talks import load_average
-from benchmarks.real_model.play import Recorded, Row, played, recorded_answers
+from benchmarks.real_model.play import ModelOf, Row, played, recorded_answers, replayed
 from benchmarks.real_model.sessions import Session, all_made, recorded
 from turnmill.contract.policy import Policy
 from turnmill.contract.render import render_head
@@ -73,6 +73,9 @@ def table(rows: Sequence[Row]) -> list[str]:
     own = sum(row.is_models for row in rows)
     below = sum(row.draft.score < row.twin.score for row in rows)
     failed = Counter(why for row in rows for why in row.draft.failed)
+    items = Counter[str]()
+    for row in rows:
+        items.update(row.draft.items)
     return [
         "| | |\n|---|--:|",
         f"| compactions | {len(rows)} |",
@@ -87,6 +90,7 @@ def table(rows: Sequence[Row]) -> list[str]:
         f"| tokens read in a call | {fmean(a.prompt_tokens for a in answers):.0f} |",
         f"| of them cached | {fmean(a.cached_tokens for a in answers):.0f} |",
         f"| tokens written in a call | {fmean(a.completion_tokens for a in answers):.0f} |",
+        *(f"| items: {what} | {times} |" for what, times in items.most_common()),
         *(f"| not used: {why} | {times} |" for why, times in failed.most_common()),
         "",
         load_average(),
@@ -100,7 +104,7 @@ def model_of(options: Any) -> OpenAiSummarizer:
     return Connected(load_settings(), None).summarizer(options.model, policy)
 
 
-def chosen(options: Any) -> Iterator[tuple[Session, OpenAiSummarizer]]:
+def chosen(options: Any) -> Iterator[tuple[Session, ModelOf]]:
     """The sessions that are wanted, each with whom to ask."""
     counter = CountedOnce(counter_for("o200k_base"))
     sessions = (
@@ -114,11 +118,10 @@ def chosen(options: Any) -> Iterator[tuple[Session, OpenAiSummarizer]]:
     for session in sessions:
         if again and session.name in again:
             max_tokens, answers = again[session.name]
-            endpoint = Recorded(answers, options.model)
-            asked = OpenAiSummarizer(endpoint, model.setup.options)
+            asked = replayed(answers, model.setup.options)
             yield replace(session, max_tokens=max_tokens), asked
         elif session.name in names:
-            yield session, model
+            yield session, lambda _: model
 
 
 def main() -> None:
@@ -139,9 +142,9 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     ends = time.monotonic() + 60 * options.minutes
-    for session, model in chosen(options):
+    for session, asked in chosen(options):
         if time.monotonic() < ends:
-            for at, row in enumerate(played(session, model, options.compactions), 1):
+            for at, row in enumerate(played(session, asked, options.compactions), 1):
                 write_row(session, at, row, options.out)
                 rows.append(row)
     page = "\n".join(table(rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ class Listening:
 
 
 class Recorded:
-    """The ``Endpoint`` port over a model's answers to one session, in their order; then it is down.
+    """The ``Endpoint`` port over answers that a model gave, in their order; then it is down.
 
     Whatever is asked, so that they can be looked at again with other checks.
     """
@@ -88,14 +88,23 @@ class Recorded:
     body = run
 
 
-def recorded_answers(file: Path) -> dict[str, tuple[int, list[tuple[str, str]]]]:
+Answers = dict[int, list[tuple[str, str]]]
+"""Of each compaction: texts, each with why it ended."""
+
+
+def recorded_answers(file: Path) -> dict[str, tuple[int, Answers]]:
     """Of each session: its window, and the answers in a board's ``answers.jsonl``."""
-    found: dict[str, tuple[int, list[tuple[str, str]]]] = {}
+    found: dict[str, tuple[int, Answers]] = {}
     for line in file.read_text().splitlines():
         told = json.loads(line)
-        _, answers = found.setdefault(told["session"], (told["max_tokens"], []))
-        answers.append((told["text"], told["finish"]))
+        _, answers = found.setdefault(told["session"], (told["max_tokens"], {}))
+        answers.setdefault(told["compaction"], []).append((told["text"], told["finish"]))
     return found
+
+
+def replayed(answers: Answers, options: ModelOptions) -> ModelOf:
+    """Who gives these answers."""
+    return lambda at: OpenAiSummarizer(Recorded(answers.get(at, ()), options.model), options)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,6 +132,10 @@ class Row:
         return self.committed and any(each.model != OFFLINE for each in self.draft.summaries)
 
 
+ModelOf = Callable[[int], OpenAiSummarizer]
+"""Who is asked in a session's first compaction, in its second, and so on."""
+
+
 @dataclass(slots=True)
 class Both:
     """Writes each draft twice, and gives back the one that the model was asked for.
@@ -130,17 +143,17 @@ class Both:
     Both are asked on snapshots that have heard nothing yet: neither saves the other time.
     """
 
-    model: Summarizer
-    listening: Listening
+    model_of: ModelOf
     rows: list[Row] = field(default_factory=list)
 
     def best(self, plan: Plan, counter: Counter, *, patient: bool = False) -> Draft:  # noqa: ARG002
         """As of ``Writer.best``."""
-        last, asked = ExtractiveSummarizer(), len(self.listening.calls)
+        setup = self.model_of(len(self.rows) + 1).setup
+        listening, last = Listening(setup.endpoint), ExtractiveSummarizer()
+        model = OpenAiSummarizer.of(replace(setup, endpoint=listening))
         twin, twin_ms = _timed([last], plan, counter)
-        draft, ms = _timed([self.model, last], plan, counter)
-        calls = self.listening.calls[asked:]
-        if calls:
+        draft, ms = _timed([model, last], plan, counter)
+        if calls := listening.calls:
             self.rows.append(
                 Row(plan=plan, draft=draft, twin=twin, cpu_ms=ms, twin_cpu_ms=twin_ms, calls=calls)
             )
@@ -156,13 +169,10 @@ def _timed(summarizers: Sequence[Summarizer], plan: Plan, counter: Counter) -> t
     return draft, 1e3 * (time.process_time() - began)
 
 
-def played(session: Session, model: OpenAiSummarizer, compactions: int) -> Iterator[Row]:
+def played(session: Session, model_of: ModelOf, compactions: int) -> Iterator[Row]:
     """The session's compactions for which the model was asked, up to so many."""
-    listening = Listening(model.setup.endpoint)
-    both = Both(OpenAiSummarizer.of(replace(model.setup, endpoint=listening)), listening)
-    counter = CountedOnce(counter_for("o200k_base"))
-    name = model.setup.options.model
-    policy = Policy(max_tokens=session.max_tokens, summarizer="openai", model=name)
+    both, counter = Both(model_of), CountedOnce(counter_for("o200k_base"))
+    policy = Policy(max_tokens=session.max_tokens, summarizer="openai", model="any")
     metered = MeteredSummarizer(ExtractiveSummarizer(), counter)
     live = InMemorySession(policy, session.system, metered)
     live._writer = both  # type: ignore[assignment]

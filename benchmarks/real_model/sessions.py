@@ -8,7 +8,7 @@ from itertools import chain, cycle, zip_longest
 from pathlib import Path
 from typing import Any
 
-from benchmarks.boards import other_shapes, regular_work
+from benchmarks.boards.work import KINDS
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.estimate import Counter
 from turnmill_cli.evaluate.measuring import load, text_of, usable
@@ -27,16 +27,14 @@ class Session:
 def made(name: str, max_tokens: int) -> Session:
     """Agent work of this kind and seed, such as ``alerts-1``."""
     kind, _, seed = name.rpartition("-")
-    run: Any = regular_work.run if kind in regular_work.KINDS else other_shapes.run
-    work = run(kind, int(seed))
+    work: Any = KINDS[kind](kind, int(seed))
     messages = tuple(dict(message) for message in work.messages)
     return Session(name=name, max_tokens=max_tokens, system=work.system, messages=messages)
 
 
 def all_made(most: int, limits: Sequence[int]) -> list[Session]:
     """So many, with these windows in turn: each kind with its first seed, then its second."""
-    kinds = (*regular_work.KINDS, *other_shapes.KINDS)
-    names = (f"{kind}-{1 + at // len(kinds)}" for at, kind in zip(range(most), cycle(kinds)))
+    names = (f"{kind}-{1 + at // len(KINDS)}" for at, kind in zip(range(most), cycle(KINDS)))
     return [made(name, limit) for name, limit in zip(names, cycle(limits))]
 
 

@@ -91,7 +91,7 @@ class Teller:
 
     def __init__(self, instruments: Sequence[Instrument]) -> None:
         self._instruments = instruments
-        self.is_used = False
+        self.is_used: bool = False
         self._made: dict[str, Any] = {}
         self._tracer: Any = None
         self._found: tuple[Any, Any] = (None, None)

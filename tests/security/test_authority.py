@@ -104,6 +104,13 @@ class HostileItems:
         return replace(HostileModel().summarize(request, counter), items=items, added=len(items))
 
 
+WRITERS: Final[dict[str, Summarizer]] = {
+    "extractive": ExtractiveSummarizer(),
+    "hostile": HostileModel(),
+    "items": HostileItems(),
+}
+
+
 def user(text: str, **fields: Any) -> JsonMessage:
     return {"role": "user", "content": text, **fields}
 
@@ -148,8 +155,7 @@ def session(strategy: str, summarizer: Summarizer) -> InMemorySession:
     ],
 )
 def test_nobody_but_the_user_speaks_as_the_user(strategy: str, intruder: str, model: str) -> None:
-    writers = {"extractive": ExtractiveSummarizer, "hostile": HostileModel, "items": HostileItems}
-    agent = session(strategy, writers[model]())
+    agent = session(strategy, WRITERS[model])
     pushed = [message for message in conversation(INTRUDERS[intruder]) if author(message) == "user"]
     own = [str(message["content"]) for message in pushed]
     roles = ("tool", "assistant")

@@ -153,8 +153,7 @@ def test_keys_are_made_listed_and_revoked_by_commands(store: EmbeddedRedis) -> N
     revoked = turnmill(store.url, "keys", "revoke", key_id)
 
     assert key.startswith("tm_")
-    assert f"revoke {key_id}" in told
-    assert listed.stdout.split("\n")[1].split()[1:3] == ["shop", "Ada"]
+    assert [key_id, "shop", "Ada"] in [row.split()[:3] for row in listed.stdout.splitlines()]
     assert key not in listed.stdout
     assert revoked.returncode == 0
     assert turnmill(store.url, "keys", "revoke", key_id).returncode == 1
@@ -184,8 +183,7 @@ def test_the_command_serves_until_it_is_told_to_end(store: EmbeddedRedis) -> Non
         assert process.stdout
         url = process.stdout.readline().decode().strip()
         headers = {"Authorization": f"Bearer {key}"}
-        transport = httpx.HTTPTransport(retries=8)
-        with httpx.Client(base_url=url, headers=headers, transport=transport) as http:
+        with httpx.Client(base_url=url, headers=headers) as http:
             stepped = http.post("/v1/sessions/s/step", json=TURN)
             with http.stream("GET", "/v1/events") as stream:
                 lines = stream.iter_lines()

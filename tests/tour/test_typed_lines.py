@@ -24,6 +24,8 @@ NOT_HERE = {
     "docker compose ": "needs Docker; tests/deploy runs every service's command without it",
     "celery -A turnmill_worker.app worker": "runs until Ctrl-C; the worker of this test is one",
     "turnmill flower": "runs until Ctrl-C; tests/cli/test_up.py and tests/deploy run Flower",
+    "turnmill serve": "runs until Ctrl-C; tests/server/test_keys.py",
+    "curl ": "needs a server that runs; tests/server/test_sessions.py",
     "turnmill up": "runs until Ctrl-C; tests/cli/test_up.py",
     "turnmill demo": "takes a minute; tests/replay/test_demo.py",
     "TURNMILL_MODEL_URL=": "runs until Ctrl-C; tests/examples/test_examples.py does the same",

@@ -55,7 +55,7 @@ def serve(
         raise WrongUsage(f"--host {host} opens {name} to others: make keys, and drop --no-auth")
     if not no_auth and not _with_keys(connection, lambda keys: keys.listed()):
         raise CommandFailed("there are no keys: `turnmill keys create` makes one, or --no-auth")
-    print_line(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     settings = Settings(
         redis=connection.store,
         broker=connection.broker,
@@ -65,7 +65,7 @@ def serve(
         no_auth=name if no_auth else "",
         max_body_bytes=max_body_bytes,
     )
-    run(settings, host, port)
+    run(settings, host, port, lambda: print_line(url))
 
 
 def mcp(connection: Connection) -> None:

@@ -61,7 +61,7 @@ StrategyName = Annotated[str, Field(pattern=STRATEGY_NAME)]
 OFFLINE: Final = "extractive"
 """The summarizer every worker has: it asks no model, and stands in for all others."""
 
-OWN_NAMES: Final = {
+OWN_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "strategies": ("images", "elide", "iterations", "managed", "rolling", "window"),
     "summarizer": (OFFLINE, "openai"),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -153,9 +153,16 @@ def _document(app: FastAPI) -> None:
 class _Server(uvicorn.Server):
     """Ends streams of events as soon as it is told to end: they would hold it up."""
 
-    def __init__(self, config: uvicorn.Config, events: Events) -> None:
+    def __init__(self, config: uvicorn.Config, events: Events, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._events = events
+        self._ready = ready
+
+    async def startup(self, *args: Any, **kwargs: Any) -> None:
+        """Begin to listen."""
+        await super().startup(*args, **kwargs)
+        if self.started:
+            self._ready()
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """Take note of a signal."""
@@ -163,8 +170,8 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-async def serve(settings: Settings, host: str, port: int) -> None:
-    """Serve until a signal ends it."""
+async def serve(settings: Settings, host: str, port: int, ready: Callable[[], None]) -> None:
+    """Serve until a signal ends it; calls ``ready`` when it listens."""
     api = create_api(settings)
     config = uvicorn.Config(
         guarded(api, settings),
@@ -176,13 +183,13 @@ async def serve(settings: Settings, host: str, port: int) -> None:
         server_header=False,
         timeout_graceful_shutdown=HANGUP_S,
     )
-    await _Server(config, api.state.events).serve()
+    await _Server(config, api.state.events, ready).serve()
 
 
-def run(settings: Settings, host: str, port: int) -> None:
-    """Serve until a signal ends it, on the fastest event loop that is installed."""
+def run(settings: Settings, host: str, port: int, ready: Callable[[], None]) -> None:
+    """As ``serve``, on the fastest event loop that is installed."""
     made: Any = None
     with suppress(ImportError):
         from uvloop import new_event_loop as made  # noqa: PLC0415 - not on every platform
     with asyncio.Runner(loop_factory=made) as runner:
-        runner.run(serve(settings, host, port))
+        runner.run(serve(settings, host, port, ready))

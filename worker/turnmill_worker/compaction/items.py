@@ -30,7 +30,7 @@ KINDS: Final = (
 )
 """In the order in which they stand in a context; what the user ``said`` is in the user's words."""
 
-_OPEN: Final = frozenset({"doing", "todo", "question"})
+OPEN: Final = frozenset({"doing", "todo", "question"})
 """What a later item about the same settles."""
 
 _SAME: Final = 0.6
@@ -64,7 +64,7 @@ class Item(NamedTuple):
     @property
     def sentence(self) -> str:
         """The item as it stands in an event."""
-        said = f"{self.kind}: {self.text}" if self.kind in _OPEN else self.text
+        said = f"{self.kind}: {self.text}" if self.kind in OPEN else self.text
         return said if said.endswith(_ENDS) else f"{said}."
 
     @property
@@ -112,7 +112,7 @@ def still_true(older: Iterable[Item], newer: Sequence[Item]) -> list[Item]:
 def _is_past(own: Item, other: Item) -> bool:
     if own.kind == "rule" or max(own.seqs, default=0) > max(other.seqs):
         return False
-    settled = own.kind in _OPEN and says(other.words, own.words, least=_SAME)
+    settled = own.kind in OPEN and says(other.words, own.words, least=_SAME)
     return settled or replaces(own.text, other.text)
 
 

@@ -16,7 +16,7 @@ from turnmill_worker.reading.known import Known
 from turnmill_worker.reading.passages import SYSTEM, USER, Passage, Reading
 from turnmill_worker.reading.readings import of_older_pool
 from turnmill_worker.reading.said import Said
-from turnmill_worker.reading.score import Unit, lines_of, units_of
+from turnmill_worker.reading.score import Unit, lines_of, units_of, weightiest
 from turnmill_worker.reading.select import (
     DECAY,
     Chosen,
@@ -111,6 +111,7 @@ class Digest:
         self._after: dict[int, Known] = {}
         self._worths: dict[int, float] | None = None
         self._units: list[Unit] | None = None
+        self._weighty: set[tuple[int, ...]] | None = None
 
     def text(self, budget_tokens: int) -> str:
         """Lists, tables and passages that say most, in at most so many tokens."""
@@ -133,6 +134,11 @@ class Digest:
         pool, lists = written.pool, written.lists
         room -= self._count(lists) + 1 if lists else 0
         own = [at for at in written.chosen.order if not _says(pool.passages[at].ids, lines)]
+        if self._weighty is None:
+            self._weighty = {tuple(unit.ids) for unit in weightiest(self.units)}
+        weighty = self._weighty
+        # Sentences that hardly count leave first: sorting keeps the order of the others.
+        own.sort(key=lambda at: not (pool.passages[at].field or pool.passages[at].ids in weighty))
         order: list[int] = []
         said, left = "", room
         for _ in range(_ROUNDS):

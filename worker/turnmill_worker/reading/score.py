@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from turnmill_worker.reading.passages import Reading, sentences
 from turnmill_worker.reading.words import IDENTIFIERS, KIND, PLAIN, concepts
 
-__all__ = ["Kept", "Unit", "kept", "lines_of", "stale", "units_of"]
+__all__ = ["Kept", "Unit", "kept", "lines_of", "stale", "units_of", "weightiest"]
 
 _LOOKED_UP: Final = 3
 """Words and values of a unit by which lines that may state it are found: those worth most."""
@@ -98,7 +98,7 @@ def kept(
     total = still = spoken = spoken_still = 0.0
     about = frozenset(now)
     said = {number: worth for number in by_id if (worth := worths.get(number))}
-    for unit in _weightiest(units):
+    for unit in weightiest(units):
         share = _share(unit, lines, by_id, said)
         total += unit.worth
         still += unit.worth * share
@@ -111,7 +111,7 @@ def kept(
     )
 
 
-def _weightiest(units: Sequence[Unit]) -> list[Unit]:
+def weightiest(units: Sequence[Unit]) -> list[Unit]:
     """The units that hold nearly all worth together: the many small ones change no score."""
     left = _NEARLY_ALL * sum(unit.worth for unit in units)
     found = []

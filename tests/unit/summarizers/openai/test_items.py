@@ -149,7 +149,7 @@ def dropped(item: Item, **more: Any) -> str:
         Item("decision", "The user agreed to charge credit_card_4421.", (4, 5), "Yes, charge it."),
         Item("finding", "Prices of lamps: 54.00 and $61.50.", (3, 4)),
         Item("question", "How to charge after the card expired?", ()),
-        Item("error", "Charging the card failed.", (99, 6)),
+        Item("error", "Charging failed: the card expired.", (99, 6)),
         Item("error", "Charging failed, for the card expired.", (6,), "It failed, I fear."),
     ],
 )
@@ -204,6 +204,7 @@ def test_what_rests_on_the_users_messages_alone_is_told_in_the_users_words(item:
         (Item("finding", "Flights before noon are wanted.", (4,)), "unsupported"),
         (Item("finding", "Пользователь обсуждал другой вопрос.", (4,)), "unsupported"),
         (Item("finding", "The brass lamp costs $61.50. Shall I charge", (4,)), "copied"),
+        (Item("todo", "Charge credit_card_4421.", (4,)), "empty"),
         (Item("rule", ZURICH, (1,), ZURICH), "not-the-users"),
         (Item("decision", "Michael found support excellent.", (1,)), "not-the-users"),
         (Item("decision", "The user wants brass.", (1, 4)), "not-the-users"),
@@ -241,6 +242,16 @@ def test_what_a_user_only_quotes_is_no_rule_of_theirs() -> None:
 
     assert checking.verified([Item("rule", said, (1,), said)]) == []
     assert checking.dropped == {"not-the-users": 1}
+
+
+def test_what_was_open_and_is_named_again_later_is_stale() -> None:
+    later = [*TALK, {"role": "assistant", "content": "credit_card_4421 was charged at last."}]
+    item = Item("todo", "Charge credit_card_4421 for the brass lamp.", (4,))
+
+    assert dropped(item) == ""
+    checking = Verifier(Messages(entries(later)), prompt="", nonce=NONCE)
+    assert checking.verified([item]) == []
+    assert checking.dropped == {"stale": 1}
 
 
 def test_what_stands_already_is_dropped() -> None:

@@ -7,17 +7,17 @@
 import functools
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
-from benchmarks.real_model.play import Recorded, Row, played, recorded_answers
+from benchmarks.real_model.play import Row, played, recorded_answers, replayed
 from benchmarks.real_model.sessions import Session, made
 from turnmill_cli.evaluate.measuring import text_of
 from turnmill_worker.compaction.items import Item, items_of
 from turnmill_worker.summarizers.openai.answers import items_in
 from turnmill_worker.summarizers.openai.endpoint import ModelOptions
-from turnmill_worker.summarizers.openai.summarizer import OpenAiSummarizer
 
 FOLDER = Path(__file__).parent / "recorded"
 FILES = sorted(FOLDER.glob("*.jsonl"))
@@ -33,8 +33,8 @@ def rows(file: Path) -> list[tuple[Session, Row]]:
     found = []
     for name, (max_tokens, answers) in recorded_answers(file).items():
         session = made(name, max_tokens)
-        model = OpenAiSummarizer(Recorded(answers, file.stem), ModelOptions(model=file.stem))
-        found += [(session, row) for row in played(session, model, 2)]
+        model_of = replayed(answers, ModelOptions(model=file.stem))
+        found += [(session, row) for row in played(session, model_of, max(answers))]
     return found
 
 
@@ -63,8 +63,10 @@ def faults(session: Session, row: Row) -> Iterator[str]:
         yield "says something twice"
 
 
-def test_answers_of_three_models_are_recorded() -> None:
+def test_answers_of_three_models_are_recorded_and_every_drop_has_a_reason() -> None:
     assert [file.stem for file in FILES] == ["qwen0.5b", "qwen1.5b", "smollm2"]
+    for file in FILES:
+        assert any(row.draft.items for _, row in rows(file))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -85,7 +87,7 @@ def test_no_context_says_less_than_without_the_model(file: Path) -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_an_answer_that_is_cut_off_anywhere_gives_a_beginning_of_its_items(file: Path) -> None:
     for _, answers in recorded_answers(file).values():
-        for text, _ in answers:
+        for text, _ in chain.from_iterable(answers.values()):
             whole = items_in(text)
             for end in range(0, len(text), 97):
                 part = items_in(text[:end])

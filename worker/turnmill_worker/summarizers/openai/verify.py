@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
-from turnmill_worker.compaction.items import Item, content, says
+from turnmill_worker.compaction.items import OPEN, Item, content, says
 from turnmill_worker.reading.passages import USER, Reading, sentences
 from turnmill_worker.reading.words import CAPS, IDENTIFIERS, kind_of
 from turnmill_worker.summarizers.openai.prompts import Entry
@@ -26,6 +26,7 @@ Reason = Literal[
     "from-a-tool",
     "unknown-message",
     "unknown-value",
+    "stale",
     "unsupported",
     "copied",
     "stated",
@@ -52,11 +53,11 @@ _LONGEST: Final = 60
 _OF_PROMPT: Final = 7
 """Words: of an item at most, and in a row as in the prompt."""
 
-_COPIED, _LEAST_COPIED, _COPY = 3, 8, 0.9
-"""Words in a row as in a message; words of a copy at least, and which part of them is so."""
+_COPIED, _LEAST_COPIED, _COPY = 3, 6, 0.9
+"""Words in a row as in a message; so many such rows make a copy, and this part of all rows."""
 
 _LEAST_WORDS: Final = 3
-"""Words that say something: an item with fewer, and no value, says nothing."""
+"""Words that say something: an item with fewer says nothing."""
 
 _LEAST_QUOTE: Final = 8
 _IN_A_ROW: Final = (1, 2, 3)
@@ -122,10 +123,11 @@ class Messages:
         """Whether nearly all of a text stands in one message as it is: the passages do that."""
         words = plain(text).split()
         rows = [" ".join(words[at : at + _COPIED]) for at in range(len(words) - _COPIED + 1)]
-        if len(words) < _LEAST_COPIED:
-            return False
+        whole = " ".join(words).rstrip(".")
         return any(
-            sum(row in said for row in rows) >= _COPY * len(rows) for said in self._plain.values()
+            whole in said
+            or sum(row in said for row in rows) >= _COPY * max(len(rows), _LEAST_COPIED)
+            for said in self._plain.values()
         )
 
     def stands(self, value: str, seqs: Iterable[int]) -> bool:
@@ -135,6 +137,11 @@ class Messages:
             any(map(str.isdigit, wanted))
             and _is_whole_in(_THOUSANDS.sub("", said), _THOUSANDS.sub("", wanted))
         )
+
+    def named_after(self, value: str, seqs: Iterable[int]) -> bool:
+        """Whether a value stands in a message behind all of these: what was open may be done."""
+        last = max(seqs)
+        return any(self.stands(value, (seq,)) for seq in self._plain if seq > last)
 
     def words(self, seqs: Iterable[int], *, spoken: bool = False) -> frozenset[int]:
         """What these messages say; only what people and the assistant say, if ``spoken``."""
@@ -280,7 +287,7 @@ class Verifier:
 
     def _form(self, item: Item) -> Reason | None:
         words = plain(item.text).split()
-        if len(item.words) < (1 if values_of(item.text) else _LEAST_WORDS):
+        if len(item.words) < (1 if item.kind == "artifact" else _LEAST_WORDS):
             return "empty"
         if self._nonce in item.text:
             return "marks"
@@ -302,8 +309,8 @@ class Verifier:
         if item.kind in _OF_SPEAKERS and not any(map(messages.spoken_in, item.seqs)):
             return "from-a-tool"
         values = values_of(item.text)
-        if any(not messages.stands(value, item.seqs) for value in values):
-            return "unknown-value"
+        if wrong := self._values(item, values):
+            return wrong
         own = item.words - _USERS
         cited = messages.words(item.seqs, spoken=item.kind in _OF_SPEAKERS)
         is_cited = len(values) >= _VALUES or says(cited, own, least=LEAST_CITED)
@@ -312,6 +319,14 @@ class Verifier:
         if _USER.search(item.text) and not self._of_user(item.seqs, own):
             return "not-the-users"
         return "copied" if item.kind != "artifact" and messages.has_copy(item.text) else None
+
+    def _values(self, item: Item, values: Iterable[str]) -> Reason | None:
+        """Whether the messages that are cited name all values, and none later names one again."""
+        messages = self._messages
+        if any(not messages.stands(value, item.seqs) for value in values):
+            return "unknown-value"
+        later = item.kind in OPEN and any(messages.named_after(own, item.seqs) for own in values)
+        return "stale" if later else None
 
     def _of_user(self, seqs: Iterable[int], words: frozenset[int]) -> bool:
         """Whether the user said it there, or answered to it."""
