@@ -116,7 +116,7 @@ LOCKED := uv pip compile --quiet --upgrade --python-version 3.12 --python-platfo
 	--no-header --no-annotate --no-emit-index-url --constraint constraints.txt
 
 lock: setup  ## Write the hashes of what the image installs, from constraints.txt
-	$(BIN)/$(LOCKED) --extra worker --extra flower --extra postgres --extra telemetry --extra tokenizers pyproject.toml \
+	$(BIN)/$(LOCKED) --extra worker --extra flower --extra postgres --extra server --extra telemetry --extra tokenizers pyproject.toml \
 		--output-file deploy/requirements.lock
 	echo hatchling | $(BIN)/$(LOCKED) - --output-file deploy/build.lock
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from urllib.parse import quote
 from urllib.request import urlopen
 
 import pytest
@@ -63,6 +64,16 @@ class Prometheus:
         except OSError:
             return set()
         return {each["labels"]["alertname"] for each in told if each["state"] == "firing"}
+
+    def asked(self, query: str) -> float | None:
+        """The only value of a query now."""
+        where = f"http://127.0.0.1:{self._port}/api/v1/query?query={quote(query)}"
+        try:
+            with urlopen(where, timeout=5) as answer:
+                [found] = json.load(answer)["data"]["result"]
+        except (OSError, ValueError):
+            return None
+        return float(found["value"][1])
 
     def fires(self, alert: str, cause: Callable[[], object]) -> None:
         """Cause it, and see that the alert fires in time."""

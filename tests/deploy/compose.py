@@ -37,7 +37,8 @@ class EnvFile(BaseModel):
 
 
 class Service(BaseModel):
-    command: tuple[str, ...]
+    command: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
     env_file: tuple[EnvFile, ...] = ()
     environment: dict[str, str | None] = Field(default_factory=dict)
     healthcheck: Healthcheck

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import yaml
 
 from tests.deploy.compose import PATH, REPOSITORY, SECRETS, load
 from turnmill.contract.jobs import QUEUES
@@ -46,11 +49,45 @@ def test_a_worker_can_be_scaled_is_asked_for_its_own_health_and_tells_flower() -
         assert "--task-events" in service.command, name
 
 
-def test_only_flower_is_published_and_only_on_loopback() -> None:
+def test_what_people_look_at_is_published_and_only_on_loopback() -> None:
     published = {name: service.ports for name, service in load({}).services.items()}
 
-    assert published.pop("flower") == ("127.0.0.1:5555:5555",)
-    assert not any(published.values())
+    assert {name: ports for name, ports in published.items() if ports} == {
+        "flower": ("127.0.0.1:5555:5555",),
+        "grafana": ("127.0.0.1:3000:3000",),
+        "prometheus": ("127.0.0.1:9090:9090",),
+        "server": ("127.0.0.1:8377:8377",),
+    }
+
+
+def test_redis_and_the_workers_run_by_default_and_all_else_with_the_profile() -> None:
+    compose = load({})
+    more = {name: s.profiles for name, s in compose.services.items() if s.profiles}
+
+    assert compose.services.keys() - more == {"redis", *QUEUES}
+    assert more == {name: (name, "full") for name in more}
+
+
+def test_prometheus_finds_every_worker_and_grafana_finds_both(tmp_path: Path) -> None:
+    folder = REPOSITORY / "deploy" / "observability"
+    [job] = yaml.safe_load((folder / "prometheus.yml").read_text())["scrape_configs"]
+    [found] = job["dns_sd_configs"]
+    grafana = (folder / "grafana" / "datasources" / "prometheus.yml").read_text()
+    workers = load({}).workers()
+
+    assert found["names"] == list(QUEUES)
+    for service in workers.values():
+        variables = service.variables({})
+        assert variables["TURNMILL_METRICS_PORT"] == str(found["port"])
+        assert variables["TURNMILL_METRICS_HOST"] == "0.0.0.0"  # noqa: S104 - in its container
+    assert "url: http://prometheus:9090\n" in grafana
+    if promtool := shutil.which("promtool"):
+        subprocess.run([promtool, "check", "config", str(folder / "prometheus.yml")], check=True)
+        theirs = yaml.safe_load((folder / "kubernetes.yml").read_text())
+        # Debian's Prometheus knows no Kubernetes.
+        assert theirs["scrape_configs"][0].pop("kubernetes_sd_configs")
+        (tmp_path / "other.yml").write_text(yaml.safe_dump(theirs))
+        subprocess.run([promtool, "check", "config", str(tmp_path / "other.yml")], check=True)
 
 
 def test_a_model_is_set_up_in_the_file_that_every_worker_reads() -> None:
@@ -113,13 +150,16 @@ def test_every_secret_is_a_file_that_the_script_makes_and_only_its_users_mount(
     )
     assert (tmp_path / "made").stat().st_mode & 0o777 == 0o700
     assert all(mode & 0o004 and not mode & 0o022 for mode in modes.values()), modes
-    assert re.fullmatch(r"[0-9a-f]{48}", made["redis_password"])
+    for name in ("redis_password", "archive_password", "grafana_password"):
+        assert re.fullmatch(r"[0-9a-f]{48}", made[name])
     assert re.fullmatch(r"turnmill:[0-9a-f]{48}\n", made["flower_basic_auth"])
     assert compose.services["redis"].secrets == ("redis_password",)
     assert "flower_basic_auth" not in compose.services["compact"].secrets
     assert not {"model_key", "archive_password"} & set(compose.services["flower"].secrets)
     for name, service in compose.workers().items():
-        assert set(service.secrets) == compose.secrets.keys() - {"flower_basic_auth"}, name
+        own = {"flower_basic_auth", "grafana_password"}
+        assert set(service.secrets) == compose.secrets.keys() - own, name
+    assert compose.services["server"].secrets == ("redis_password", "broker_password")
 
 
 def test_secrets_reach_neither_git_nor_the_image() -> None:
@@ -161,6 +201,8 @@ def test_every_client_of_redis_reads_the_password_that_the_server_reads() -> Non
     services = load({}).services
 
     redis = services.pop("redis")
+    for name in ("postgres", "prometheus", "grafana"):
+        assert services.pop(name).image.partition(":")[0].rpartition("/")[-1] == name
     assert f"requirepass $(cat {SECRETS}/redis_password)" in redis.command[-1]
     for name, service in services.items():
         variables = service.variables({})

@@ -132,7 +132,8 @@ def test_the_wheel_offers_only_extras_that_somebody_may_use(wheel: Path) -> None
 
     extras = set(metadata.get_all("Provides-Extra", []))
 
-    parts = {"cli", "counting", "embedded", "flower", "mcp", "postgres", "server", "worker"}
+    parts = {"cli", "counting", "embedded", "flower", "mcp", "postgres", "server", "telemetry"}
     frameworks = {"agent-framework", "google-adk", "langchain", "llama-index", "openai-agents"}
-    assert extras == parts | frameworks | {"frameworks", "pydantic-ai", "strands", "tokenizers"}
+    others = {"frameworks", "pydantic-ai", "strands", "tokenizers", "worker"}
+    assert extras == parts | frameworks | others
     assert not any("pytest" in asked for asked in metadata.get_all("Requires-Dist", []))

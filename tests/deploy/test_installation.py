@@ -118,6 +118,7 @@ def test_an_installation_has_what_it_imports(
 
 
 LINE = re.compile(r"([\w.-]+)(?:\[.*\])?==([^ ;]+)(?: ;[^-]*)?(?: +--hash=sha256:[0-9a-f]{64})+")
+IMAGE = ("worker", "flower", "postgres", "server", "telemetry", "tokenizers")
 LOCKS = ("requirements.lock", "build.lock")
 
 
@@ -148,10 +149,7 @@ def test_a_lock_has_the_versions_that_are_tested(name: str) -> None:
 
 
 def test_the_lock_has_all_that_the_image_needs() -> None:
-    assert (
-        asked_for("worker", "flower", "postgres", "tokenizers", python="3.12.0")
-        <= locked("requirements.lock").keys()
-    )
+    assert asked_for(*IMAGE, python="3.12.0") <= locked("requirements.lock").keys()
     assert "hatchling" in locked("build.lock")
 
 

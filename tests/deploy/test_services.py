@@ -6,6 +6,7 @@ import base64
 import http.client
 import json
 import re
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -44,7 +45,7 @@ def redis_url(tmp_path: Path) -> Iterator[str]:
 
 CREDENTIALS = "me:secret"
 COMPLAINT = re.compile(r"Traceback|: (?:ERROR|CRITICAL)/|\[[EW] \d{6}")
-STARTED = re.compile(r"@\S+ ready|Visit me at")
+STARTED = re.compile(r"@\S+ ready|Visit me at|^http://127", re.MULTILINE)
 
 pytestmark = pytest.mark.worker
 
@@ -70,8 +71,10 @@ def healthy(service: Service, environment: dict[str, str]) -> bool:
 @contextmanager
 def up(service: Service, folder: Path) -> Iterator[Program]:
     """The service, started and healthy."""
-    data = {"TURNMILL_DATA_DIR": str(folder.parent / "data")}  # a volume, in the image
-    environment = clean_environment(**service.variables({}), **data)
+    # A volume in the image, and a port in each container.
+    here = {"TURNMILL_DATA_DIR": str(folder.parent / "data")}
+    here |= {"TURNMILL_METRICS_HOST": "127.0.0.1", "TURNMILL_METRICS_PORT": str(free_port())}
+    environment = clean_environment(**{**service.variables({}), **here})
     with running(service.command, environment=environment, folder=folder) as program:
         # A health check that comes too early takes its whole timeout to fail.
         wait_until(
@@ -109,18 +112,13 @@ class Browser:
             connection.close()
 
 
-def on_port(flower: Service, port: int) -> Service:
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - in a container
+
+
+def on_port(service: Service, usual: str, port: int) -> Service:
     """The service on another port, and on loopback: there is no container around it here."""
-    moved = [part.replace("5555", str(port)) for part in flower.command]
-    check = [part.replace("5555", str(port)) for part in flower.healthcheck.test]
-    return Service.model_validate(
-        flower.model_dump()
-        | {
-            "command": moved,
-            "healthcheck": {"test": check},
-            "environment": flower.environment | {"FLOWER_ADDRESS": "127.0.0.1"},
-        }
-    )
+    text = service.model_dump_json().replace(usual, str(port)).replace(EVERYWHERE, "127.0.0.1")
+    return Service.model_validate_json(text)
 
 
 def test_flower_shows_workers_to_who_has_the_password_and_changes_nothing(
@@ -130,9 +128,11 @@ def test_flower_shows_workers_to_who_has_the_password_and_changes_nothing(
     browser = Browser(port)
     node = f"estimate@{socket.gethostname()}"
 
+    pages = on_port(service("flower", redis_url, tmp_path), "5555", port)
+
     with (
         up(service("estimate", redis_url, tmp_path), tmp_path / "estimate") as worker,
-        up(on_port(service("flower", redis_url, tmp_path), port), tmp_path / "flower") as flower,
+        up(pages, tmp_path / "flower") as flower,
     ):
         assert browser.status("/") == http.client.UNAUTHORIZED
         assert browser.status("/", "me:guess") == http.client.UNAUTHORIZED
@@ -150,7 +150,26 @@ def test_flower_shows_workers_to_who_has_the_password_and_changes_nothing(
         assert "Traceback" not in flower.output()
 
 
-pytestmark = pytest.mark.worker
+def test_the_server_serves_whom_has_a_key_and_starts_with_none(
+    redis_url: str, tmp_path: Path
+) -> None:
+    port = free_port()
+    server = on_port(service("server", redis_url, tmp_path), "8377", port)
+    environment = clean_environment(**server.variables({}))
+    with running(server.command, environment=environment, folder=tmp_path / "keyless") as keyless:
+        assert keyless.process.wait(timeout=30) == 1
+        assert "turnmill keys create" in keyless.output()
+
+    command = ["turnmill", "keys", "create", "--namespace", "shop"]
+    made = subprocess.run(command, env=environment, capture_output=True, check=True, text=True)
+    with up(server, tmp_path / "server") as program:
+        for key, status in ((made.stdout.strip(), 200), ("guessed", 401)):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            connection.request("GET", "/v1/sessions", headers={"Authorization": f"Bearer {key}"})
+            assert connection.getresponse().status == status
+            connection.close()
+        # uvicorn ends by the signal once it is done.
+        assert program.stop(within_s=20) in (0, -signal.SIGTERM), program.output()
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from typer.main import get_command
 from turnmill_cli.app import app
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")} - {ROOT / "CHANGELOG.md"})
+FOUND = {*ROOT.glob("*.md"), *ROOT.glob("deploy/*.md"), *(ROOT / "docs").rglob("*.md")}
+PAGES = sorted(FOUND - {ROOT / "CHANGELOG.md"})
 
 pytestmark = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
