@@ -8,14 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from turnmill_cli.options import setting
+from turnmill_cli.options import UP_DATA_DIR, setting
 from turnmill_cli.output import CommandFailed, needing, safe_url
 
 if TYPE_CHECKING:
     from turnmill_worker.archive import SqlArchive
-
-UP_DATA_DIR = Path("turnmill-data")
-"""Where `turnmill up` keeps everything, unless told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -35,15 +36,21 @@ PANEL = "Connection"
 
 
 def setting(
-    option: str, metavar: str, told: str, *, panel: str = PANEL, shown: bool = False
+    option: str,
+    metavar: str,
+    told: str,
+    *,
+    panel: str = PANEL,
+    shown: bool | str = False,
+    short: str = "",
 ) -> Any:
     """An option that a variable of the environment sets too: ``--redis-url``, TURNMILL_REDIS_URL.
 
-    ``shown`` says whether the help names its default.
+    ``shown`` says whether the help names its default, or in which words.
     """
     variable = option.removeprefix("--").replace("-", "_").upper()
     return typer.Option(
-        option,
+        *filter(None, (option, short)),
         metavar=metavar,
         envvar=f"TURNMILL_{variable}",
         help=told,
@@ -54,7 +61,33 @@ def setting(
 
 TIMEOUT_S = 5.0
 REDIS_URL = "redis://localhost:6379/0"
+UP_DATA_DIR = Path("turnmill-data")
+"""Where `turnmill up` keeps everything, unless told otherwise."""
 
+UP_RECORD = "up.json"
+"""In that folder, where the `turnmill up` that runs there is found."""
+
+
+def redis_here() -> str:
+    """The Redis of the `turnmill up` that runs in this folder, else the one on the usual port."""
+    folder = Path(os.environ.get("TURNMILL_DATA_DIR") or UP_DATA_DIR)
+    if not (folder / UP_RECORD).exists():
+        return REDIS_URL
+    from turnmill_cli.local.processes import running_in  # noqa: PLC0415 - slow, and seldom needed
+
+    running = running_in(folder)
+    return running.redis_url if running else REDIS_URL
+
+
+RedisUrl = Annotated[
+    str,
+    setting(
+        "--redis-url",
+        "URL",
+        "The Redis that holds the sessions.",
+        shown=f"that of `turnmill up` in this folder, else {REDIS_URL}",
+    ),
+]
 
 BrokerUrl = Annotated[
     str,
@@ -68,7 +101,7 @@ BrokerPasswordFile = Annotated[
     Path | None, setting("--broker-password-file", "FILE", "A file with the broker's password.")
 ]
 NamespaceName = Annotated[
-    str, setting("--namespace", "NAME", "The namespace of the sessions.", shown=True)
+    str, setting("--namespace", "NAME", "The namespace of the sessions.", shown=True, short="-n")
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 SessionName = Annotated[
@@ -86,12 +119,11 @@ class Connection:
     """The sessions a command works on, and how it reaches them; also the options that say so.
 
     Attributes:
+        redis_url: where none is given, that of the `turnmill up` in this folder, or the usual one.
         broker_url: empty when the broker is the Redis of the sessions.
     """
 
-    redis_url: Annotated[
-        str, setting("--redis-url", "URL", "The Redis that holds the sessions.", shown=True)
-    ] = REDIS_URL
+    redis_url: RedisUrl = ""
     broker_url: BrokerUrl = ""
     namespace: NamespaceName = "default"
     redis_password_file: RedisPasswordFile = None
@@ -100,6 +132,9 @@ class Connection:
         str,
         setting("--cipher", "MODULE:NAME", "What encrypts stored content, as set for the workers."),
     ] = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "redis_url", self.redis_url or redis_here())
 
     @property
     def store(self) -> str:
@@ -142,7 +177,7 @@ class Connection:
         import redis  # noqa: PLC0415 - as above
 
         from turnmill.connection.store_client import store_client  # noqa: PLC0415
-        from turnmill.connection.transport import translate  # noqa: PLC0415
+        from turnmill.connection.transport import server_name, translate  # noqa: PLC0415
         from turnmill_cli.redis_view import RedisView  # noqa: PLC0415
 
         name = self.check()
@@ -151,7 +186,7 @@ class Connection:
             with closing(made) as client:
                 yield RedisView(client, name)
         except redis.RedisError as error:
-            raise translate(error) from error
+            raise translate(error, server_name(self.redis_url)) from error
 
     def check(self) -> Namespace:
         """The namespace's name, when it and the URL are valid.

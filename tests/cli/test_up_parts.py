@@ -31,6 +31,7 @@ from turnmill_cli.local.processes import (
     stop_signals,
 )
 from turnmill_cli.local.up import StatusReader
+from turnmill_cli.options import REDIS_URL, Connection
 from turnmill_cli.output import CommandFailed
 from turnmill_cli.redis_view import NamespacesView
 
@@ -202,6 +203,20 @@ def test_flower_tells_an_outcome_as_a_sentence(result: object, told: object) -> 
 
 
 RUNNING = UpRunning("redis://127.0.0.1:7/0", "")
+
+
+def test_commands_find_the_up_that_runs_in_their_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TURNMILL_DATA_DIR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with locked(tmp_path / "turnmill-data"):
+        announce(tmp_path / "turnmill-data", RUNNING)
+
+        found = [Connection().redis_url, Connection("redis://given:1/2").redis_url]
+
+    assert found == [RUNNING.redis_url, "redis://given:1/2"]
+    assert Connection().redis_url == REDIS_URL, "it runs no longer"
 
 
 def test_only_an_up_that_runs_is_found(tmp_path: Path) -> None:

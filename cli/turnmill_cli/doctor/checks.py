@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -433,15 +434,23 @@ def check_broker(connection: Connection) -> Iterator[Check]:
     yield _queues(consumers)
 
 
-def _workers(consumers: dict[str, list[str]]) -> Check:
+Consumers = Sequence[tuple[str, list[str]]]
+
+
+def _workers(consumers: Consumers) -> Check:
     if not consumers:
         advice = "start them: `turnmill up`, or `celery -A turnmill_worker.app worker`"
         return Check("workers", "problem", "none answered", advice)
-    return Check("workers", "ok", ", ".join(sorted(consumers)))
+    nodes = Counter(node for node, _ in consumers)
+    if shared := [f"{node} ({number} workers)" for node, number in nodes.items() if number > 1]:
+        advice = "start each with a name of its own: --hostname worker-1@%h, worker-2@%h, …; what "
+        advice += "is told to one of them, all do or none, and Flower shows them as one"
+        return Check("workers", "warning", f"share a name: {', '.join(sorted(shared))}", advice)
+    return Check("workers", "ok", ", ".join(sorted(nodes)))
 
 
-def _queues(consumers: dict[str, list[str]]) -> Check:
-    served = {queue for queues in consumers.values() for queue in queues}
+def _queues(consumers: Consumers) -> Check:
+    served = {queue for _, queues in consumers for queue in queues}
     if idle := [queue for queue in jobs.QUEUES if queue not in served]:
         advice = f"start a worker with --queues {','.join(idle)}"
         return Check("queues", "problem", f"no worker consumes {', '.join(idle)}", advice)

@@ -28,6 +28,7 @@ from turnmill_cli.local.children import (
     flower_child,
     worker_children,
 )
+from turnmill_cli.options import UP_RECORD
 from turnmill_cli.output import CommandFailed, print_note
 
 # --- Ctrl-C, SIGTERM and SIGHUP as a flag, so that all ends in its own order ----------------------
@@ -282,8 +283,6 @@ def _sigterm_ends_the_block() -> Iterator[None]:
 
 # --- one `turnmill up` per data directory ---------------------------------------------------------
 
-_PLACES = "up.json"
-
 
 class UpRunning(NamedTuple):
     """What a `turnmill up` said when all of it answered; no password is in it."""
@@ -294,7 +293,7 @@ class UpRunning(NamedTuple):
 
 def announce(directory: Path, running: UpRunning) -> None:
     """Let other commands find it; whoever holds the lock may say so."""
-    (directory / _PLACES).write_text(json.dumps(running._asdict()))
+    (directory / UP_RECORD).write_text(json.dumps(running._asdict()))
 
 
 def running_in(directory: Path) -> UpRunning | None:
@@ -304,7 +303,7 @@ def running_in(directory: Path) -> UpRunning | None:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         with suppress(OSError, ValueError, TypeError):
-            return UpRunning(**json.loads((directory / _PLACES).read_text()))
+            return UpRunning(**json.loads((directory / UP_RECORD).read_text()))
     except OSError:
         pass  # nobody has ever run there
     return None
@@ -336,8 +335,8 @@ def locked(directory: Path) -> Iterator[None]:
         file.write(f"{os.getpid()}\n")
         file.flush()
         # What one that was killed said of itself.
-        (directory / _PLACES).unlink(missing_ok=True)
+        (directory / UP_RECORD).unlink(missing_ok=True)
         try:
             yield
         finally:
-            (directory / _PLACES).unlink(missing_ok=True)
+            (directory / UP_RECORD).unlink(missing_ok=True)
