@@ -24,7 +24,7 @@ $(BIN)/turnmill: | $(BIN)/python
 
 $(VENV)/.ready: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --upgrade pip  # Python 3.11 brings one that knows no groups
-	$(PIP) -e '.[embedded,frameworks,postgres,server,tokenizers]' --group dev
+	$(PIP) -e '.[embedded,frameworks,mcp,postgres,telemetry,tokenizers]' --group dev
 	touch $@
 
 hooks: setup  ## Have git run what check runs before each commit
@@ -82,6 +82,7 @@ contracts: setup
 generated: setup
 	$(BIN)/python tools/settings_page.py --check
 	$(BIN)/python tools/models_table.py --check
+	$(BIN)/python tools/observability.py --check
 	$(BIN)/python tools/sync.py --check
 	$(BIN)/python tools/client_types.py --check
 
@@ -96,9 +97,10 @@ client: setup  ## Write the TypeScript client's types, and install what building
 	$(BIN)/python tools/client_types.py
 	cd clients/typescript && npm install --no-fund --no-audit
 
-pages: setup  ## Write docs/settings.md from the workers' settings, and the table of models
+pages: setup  ## Write docs/settings.md from the workers' settings, the table of models, dashboard and alerts
 	$(BIN)/python tools/settings_page.py
 	$(BIN)/python tools/models_table.py
+	$(BIN)/python tools/observability.py
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/.ready
 	$(PIP) --group docs
@@ -114,7 +116,7 @@ LOCKED := uv pip compile --quiet --upgrade --python-version 3.12 --python-platfo
 	--no-header --no-annotate --no-emit-index-url --constraint constraints.txt
 
 lock: setup  ## Write the hashes of what the image installs, from constraints.txt
-	$(BIN)/$(LOCKED) --extra worker --extra flower --extra postgres --extra tokenizers pyproject.toml \
+	$(BIN)/$(LOCKED) --extra worker --extra flower --extra postgres --extra telemetry --extra tokenizers pyproject.toml \
 		--output-file deploy/requirements.lock
 	echo hatchling | $(BIN)/$(LOCKED) - --output-file deploy/build.lock
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, cycle, zip_longest
 from pathlib import Path
+from typing import Any
 
 from benchmarks.boards import other_shapes, regular_work
 from turnmill.contract.context import JsonMessage
@@ -26,7 +27,7 @@ class Session:
 def made(name: str, max_tokens: int) -> Session:
     """Agent work of this kind and seed, such as ``alerts-1``."""
     kind, _, seed = name.rpartition("-")
-    run = regular_work.run if kind in regular_work.KINDS else other_shapes.run
+    run: Any = regular_work.run if kind in regular_work.KINDS else other_shapes.run
     work = run(kind, int(seed))
     messages = tuple(dict(message) for message in work.messages)
     return Session(name=name, max_tokens=max_tokens, system=work.system, messages=messages)

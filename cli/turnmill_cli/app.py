@@ -22,8 +22,10 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "replay": "replay:replay",
         "evaluate": "evaluate.command:evaluate_app",
         "doctor": "doctor.command:doctor",
+        "ready": "commands.ready:ready",
         "flower": "commands.flower:flower",
         "serve": "commands.serve:serve",
+        "mcp": "commands.serve:mcp",
         "fake-llm": "commands.fake_llm:fake_llm_app",
     },
     "Sessions": {

@@ -220,6 +220,16 @@ def clean(text: str) -> str:
     return _CONTROLS.sub("�", text).encode("utf-8", "replace").decode()
 
 
+def items_line(items: Mapping[str, int]) -> str:
+    """``2 items kept, 3 not: 2 unsupported, 1 loop``; ``""`` where a model made none."""
+    dropped = {why: many for why, many in items.items() if why != "kept"}
+    if not items:
+        return ""
+    kept = f"{count(items.get('kept', 0), 'item')} kept"
+    reasons = ", ".join(f"{many:,} {why}" for why, many in dropped.items())
+    return f"{kept}, {sum(dropped.values()):,} not: {reasons}" if dropped else kept
+
+
 def count(number: int, noun: str) -> str:
     """``1 turn``, ``1,200 turns``, ``2 memories``."""
     if number == 1:

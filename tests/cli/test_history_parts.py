@@ -99,6 +99,16 @@ def _shown(capsys: pytest.CaptureFixture[str], *steps: CommittedContext) -> str:
     return capsys.readouterr().out
 
 
+def test_what_became_of_a_models_items_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    refused = _step(failed=("UnusableSummary: no-items",))
+
+    shown = _shown(capsys, _step(items={"kept": 2, "unsupported": 3, "loop": 1}), refused)
+
+    assert "2 items kept, 4 not: 3 unsupported, 1 loop\n" in shown
+    assert "failed before: UnusableSummary: no-items\n" in shown
+    assert shown.count("kept") == 1
+
+
 def test_a_price_is_told_and_summed(capsys: pytest.CaptureFixture[str]) -> None:
     told = _step(prompt_tokens=123_456, completion_tokens=1_234, cost_usd=0.01)
 

@@ -193,6 +193,11 @@ def unused_port() -> int:
             "'failed': ('UnusableSummary', 'below-quality')}",
             "committed a (extractive after UnusableSummary, below-quality): quality 0.66",
         ),
+        (
+            "{'outcome': 'committed', 'session': 'a', 'model': 'm', "  # noqa: ISC004
+            "'items': {'kept': 2, 'unsupported': 3, 'loop': 1}}",
+            "committed a (m): 2 items kept, 4 not: 3 unsupported, 1 loop",
+        ),
         ("{'outcome': 'skipped', 'session': 's'}", "skipped s: nothing to do"),
         ("None", "None"),
         ("{'cut off", "{'cut off"),

@@ -112,6 +112,7 @@ ROOT = Path(__file__).parents[2]
 WITHOUT_JSON = {
     "up": "runs until Ctrl-C, and its lines are for a person",
     "flower": "becomes Flower",
+    "mcp": "speaks a protocol of its own, in JSON",
     "serve": "becomes a server; its one line on stdout is the URL",
     "fake-llm": "becomes a server; its one line on stdout is the URL",
 }

@@ -132,7 +132,7 @@ def test_the_wheel_offers_only_extras_that_somebody_may_use(wheel: Path) -> None
 
     extras = set(metadata.get_all("Provides-Extra", []))
 
-    parts = {"cli", "counting", "embedded", "flower", "postgres", "server", "worker"}
+    parts = {"cli", "counting", "embedded", "flower", "mcp", "postgres", "server", "worker"}
     frameworks = {"agent-framework", "google-adk", "langchain", "llama-index", "openai-agents"}
     assert extras == parts | frameworks | {"frameworks", "pydantic-ai", "strands", "tokenizers"}
     assert not any("pytest" in asked for asked in metadata.get_all("Requires-Dist", []))

@@ -88,6 +88,7 @@ def _required(name: str) -> list[str]:
                 "kombu.transport.redis",
             ),
         ),
+        (("mcp",), ("turnmill.server.mcp", "turnmill.server.app")),
         (
             ("server",),
             ("turnmill.server.app", "turnmill_cli.commands.serve", "uvloop", "httptools"),

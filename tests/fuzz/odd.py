@@ -87,216 +87,220 @@ class Odd:
     def any_json(self) -> Any:
         return self.one({}, {"q": 1}, {"": {"a": [None]}}, "text", [], None, 1, {"q": "a\ud800"})
 
+    def parts(self, *kinds: Draw) -> Any:
+        """A content: a text, nothing, or parts."""
+        return self.one(self.text, self.text, None, "", lambda: self.some(*kinds))
 
-def _parts(draw: Odd, kinds: Mapping[str, Draw]) -> Any:
-    """A content: a text, nothing, or parts."""
-    return draw.one(draw.text, draw.text, None, "", lambda: draw.some(*kinds.values()))
+    def turn(self, *kinds: Draw) -> list[Json]:
+        drawn = self.one(*kinds)
+        return drawn if isinstance(drawn, list) else [drawn]
+
+    def answered(self, asked: list[Json], results: list[Json]) -> list[Json]:
+        """Calls with results: as they came, in another order, one twice, or one not at all."""
+        self.random.shuffle(results)
+        results += self.one([], [], results[:1])
+        return [*asked, *results[self.one(0, 0, 0, 1) :]]
 
 
-def chat(seed: int) -> Iterator[list[Json]]:
+class Chat(Odd):
     """Chat Completions."""
-    draw = Odd(seed)
-    text: Draw = lambda: {"type": "text", "text": draw.text()}  # noqa: E731
-    image: Draw = lambda: {  # noqa: E731
-        "type": "image_url",
-        "image_url": {"url": draw.one(PICTURE, "https://e.org/a.png", "", "data:image/png,x")},
-    }
-    audio = {"type": "input_audio", "input_audio": {"data": "UklG", "format": "wav"}}
-    file = {"type": "file", "file": {"file_data": PDF, "filename": "a.pdf"}}
-    refusal: Draw = lambda: {"type": "refusal", "refusal": draw.text()}  # noqa: E731
-    asked = {"t": text, "i": image, "a": lambda: audio, "f": lambda: file}
-    said = {"t": text, "r": refusal}
 
-    def call() -> Json:
-        function = {"name": draw.one(*NAMES), "arguments": draw.arguments()}
-        given: Json = {"id": draw.one(*IDS), "type": "function", "function": function}
-        custom = {"name": "run", "input": draw.text()}
-        made: Json = draw.one(given, given, given, {"id": "c", "type": "custom", "custom": custom})
+    def turns(self) -> Iterator[list[Json]]:
+        while True:
+            yield self.turn(self.user, self.assistant, self.tool, self.step)
+
+    def written(self) -> Json:
+        return {"type": "text", "text": self.text()}
+
+    def image(self) -> Json:
+        url = self.one(PICTURE, "https://e.org/a.png", "", "data:image/png,x")
+        return {"type": "image_url", "image_url": {"url": url}}
+
+    def refused(self) -> Json:
+        return {"type": "refusal", "refusal": self.text()}
+
+    def call(self) -> Json:
+        function = {"name": self.one(*NAMES), "arguments": self.arguments()}
+        given: Json = {"id": self.one(*IDS), "type": "function", "function": function}
+        custom = {"name": "run", "input": self.text()}
+        made: Json = self.one(given, given, given, {"id": "c", "type": "custom", "custom": custom})
         return made
 
-    def assistant() -> Json:
-        calls = draw.one([], [], lambda: draw.some(call))
+    def assistant(self) -> Json:
+        calls = self.one([], [], lambda: self.some(self.call))
         return {
             "role": "assistant",
-            "content": _parts(draw, said),
+            "content": self.parts(self.written, self.refused),
             **({"tool_calls": calls} if calls else {}),
-            **draw.now_and_then(
-                tool_calls=lambda: draw.one(None, []),
-                refusal=draw.text,
+            **self.now_and_then(
+                tool_calls=lambda: self.one(None, []),
+                refusal=self.text,
                 audio={"id": "audio_1", "transcript": "Hello", "data": "UklG", "expires_at": 1},
-                reasoning_content=draw.text,
+                reasoning_content=self.text,
                 annotations=[],
                 function_call={"name": "look", "arguments": "{}"},
-                name=draw.one("Ann", ""),
+                name=lambda: self.one("Ann", ""),
                 colour="red",
                 x_mark=1,
             ),
         }
 
-    def tool() -> Json:
-        return {"role": "tool", "tool_call_id": draw.one(*IDS), "content": _parts(draw, said)}
+    def tool(self) -> Json:
+        content = self.parts(self.written, self.refused)
+        return {"role": "tool", "tool_call_id": self.one(*IDS), "content": content}
 
-    def user() -> Json:
-        role = draw.one("user", "user", "user", "developer", "system")
-        named = draw.now_and_then(name=lambda: draw.one("Ann", "näme", ""), colour="red")
-        return {"role": role, "content": _parts(draw, asked), **named}
+    def user(self) -> Json:
+        role = self.one("user", "user", "user", "developer", "system")
+        content = self.parts(self.written, self.image, lambda: WAV, lambda: FILE)
+        named = self.now_and_then(name=lambda: self.one("Ann", "näme", ""), colour="red")
+        return {"role": role, "content": content, **named}
 
-    while True:
-        yield _turn(draw, user, assistant, tool, lambda: _answered(draw, assistant(), _of_chat))
-
-
-def _of_chat(draw: Odd, message: Json) -> list[Json]:
-    return [
-        {"role": "tool", "tool_call_id": call["id"], "content": draw.text()}
-        for call in message.get("tool_calls") or ()
-        if call
-    ]
-
-
-def _answered(draw: Odd, asking: Any, results_of: Callable[[Odd, Any], list[Json]]) -> list[Json]:
-    """Calls with results: as they came, in another order, one twice, or one not at all."""
-    results = results_of(draw, asking)
-    draw.random.shuffle(results)
-    results += draw.one([], [], results[:1])
-    return [*(asking if isinstance(asking, list) else [asking]), *results[draw.one(0, 0, 0, 1) :]]
+    def step(self) -> list[Json]:
+        asked = self.assistant()
+        results = [
+            {"role": "tool", "tool_call_id": call["id"], "content": self.text()}
+            for call in asked.get("tool_calls") or ()
+        ]
+        return self.answered([asked], results)
 
 
-def _turn(draw: Odd, *kinds: Draw) -> list[Json]:
-    drawn = draw.one(*kinds)
-    return drawn if isinstance(drawn, list) else [drawn]
+WAV: Final = {"type": "input_audio", "input_audio": {"data": "UklG", "format": "wav"}}
+FILE: Final = {"type": "file", "file": {"file_data": PDF, "filename": "a.pdf"}}
 
 
-def anthropic(seed: int) -> Iterator[list[Json]]:
+class Anthropic(Odd):
     """The Messages API."""
-    draw = Odd(seed)
-    cited = {
-        "type": "char_location", "cited_text": "4 %", "document_index": 0,
-        "document_title": None, "start_char_index": 0, "end_char_index": 3,
-    }  # fmt: skip
-    paper = {"type": "text", "media_type": "text/plain", "data": "The rate is 4 %."}
-    text: Draw = lambda: {  # noqa: E731
-        "type": "text",
-        "text": draw.text(),
-        **draw.now_and_then(citations=lambda: draw.one([], None, [cited]), colour="red"),
-    }
-    base64 = {"type": "base64", "media_type": "image/png", "data": PICTURE.partition(",")[2]}
-    image: Draw = lambda: {  # noqa: E731
-        "type": "image",
-        "source": draw.one(base64, {"type": "url", "url": "https://e.org/a.png"},
-                           {"type": "file", "file_id": "file_1"}),
-    }  # fmt: skip
-    document: Draw = lambda: {  # noqa: E731
-        "type": "document",
-        "source": draw.one(paper, {"type": "url", "url": "https://e.org/a.pdf"},
-                           {"type": "content", "content": [{"type": "text", "text": "x"}]}),
-        **draw.now_and_then(title=draw.text, context=draw.text, citations={"enabled": True}),
-    }  # fmt: skip
-    found = {
-        "type": "search_result", "source": "https://e.org", "title": "Rates",
-        "content": [{"type": "text", "text": "4 %"}],
-    }  # fmt: skip
-    thinking: Draw = lambda: draw.one(  # noqa: E731
-        lambda: {
-            "type": "thinking", "thinking": draw.one("", "Hm."), "signature": draw.one("", "c2ln")
-        },
-        {"type": "redacted_thinking", "data": "EmwK"},
-    )  # fmt: skip
-    asked_of = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
-    told = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
-    use: Draw = lambda: {  # noqa: E731
-        "type": "tool_use", "id": draw.one(*IDS), "name": draw.one(*NAMES),
-        "input": draw.any_json(),
-    }  # fmt: skip
 
-    def result(call_id: str) -> Json:
-        kinds = {"t": text, "i": image, "d": document, "s": lambda: found}
-        content = draw.now_and_then(content=None) or {"content": _parts(draw, kinds)}
-        return {
-            "type": "tool_result", "tool_use_id": call_id, **content,
-            **draw.now_and_then(is_error=True),
-        }  # fmt: skip
+    def turns(self) -> Iterator[list[Json]]:
+        while True:
+            yield self.turn(self.user, self.assistant, self.step)
 
-    def assistant() -> Json:
-        kinds = {"t": text, "u": use, "h": thinking, "s": lambda: asked_of, "w": lambda: told}
-        return {"role": "assistant", "content": _parts(draw, kinds)}
+    def written(self) -> Json:
+        cited = self.now_and_then(citations=lambda: self.one([], None, [CITED]), colour="red")
+        return {"type": "text", "text": self.text(), **cited}
 
-    def user() -> Json:
-        kinds = {
-            "t": text, "i": image, "d": document, "s": lambda: found,
-            "r": lambda: result(draw.one(*IDS)),
-        }  # fmt: skip
-        role = draw.one("user", "user", "user", "system")
-        return {"role": role, "content": _parts(draw, kinds), **draw.now_and_then(colour="red")}
+    def image(self) -> Json:
+        data = {"type": "base64", "media_type": "image/png", "data": PICTURE.partition(",")[2]}
+        there = {"type": "url", "url": "https://e.org/a.png"}
+        source = self.one(data, there, {"type": "file", "file_id": "file_1"})
+        return {"type": "image", "source": source}
 
-    def results_of(_: Odd, message: Json) -> list[Json]:
-        blocks = message["content"] if isinstance(message["content"], list) else []
-        answers = [result(block["id"]) for block in blocks if block["type"] == "tool_use"]
-        return [{"role": "user", "content": answers}] if answers else []
+    def document(self) -> Json:
+        parts = [{"type": "text", "text": "x"}]
+        there = {"type": "url", "url": "https://e.org/a.pdf"}
+        source = self.one(PAPER, there, {"type": "content", "content": parts})
+        more = self.now_and_then(title=self.text, context=self.text, citations={"enabled": True})
+        return {"type": "document", "source": source, **more}
 
-    while True:
-        yield _turn(draw, user, assistant, lambda: _answered(draw, assistant(), results_of))
-
-
-def responses(seed: int) -> Iterator[list[Json]]:
-    """The Responses API."""
-    draw = Odd(seed)
-    text: Draw = lambda: {"type": "input_text", "text": draw.text()}  # noqa: E731
-    image: Draw = lambda: {  # noqa: E731
-        "type": "input_image", "detail": "auto", "image_url": draw.one(PICTURE, "https://e.org/a.png")
-    }  # fmt: skip
-    file = {"type": "input_file", "file_data": PDF, "filename": "a.pdf"}
-    note = {
-        "type": "url_citation", "url": "https://e.org", "title": "",
-        "start_index": 0, "end_index": 1,
-    }  # fmt: skip
-    output: Draw = lambda: draw.one(  # noqa: E731
-        lambda: {"type": "output_text", "text": draw.text(), "annotations": draw.one([], [note])},
-        lambda: {"type": "refusal", "refusal": draw.text()},
-    )
-
-    def user() -> Json:
-        role = draw.one("user", "user", "developer", "system")
-        content = _parts(draw, {"t": text, "i": image, "f": lambda: file})
-        return {**draw.one({}, {"type": "message"}), "role": role, "content": content,
-                **draw.now_and_then(colour="red", status="completed")}  # fmt: skip
-
-    def message() -> Json:
-        item = {"type": "message", "id": draw.one("msg_1", "msg_2"), "role": "assistant"}
-        content = draw.one(draw.text, lambda: draw.some(output))
-        return {**item, "status": draw.one("completed", "incomplete"), "content": content}
-
-    def reasoning() -> Json:
-        summary = draw.some(lambda: {"type": "summary_text", "text": draw.text()}, most=1)
-        return {"type": "reasoning", "id": "rs_1", "summary": summary,
-                **draw.now_and_then(encrypted_content=draw.text, content=[])}  # fmt: skip
-
-    def call() -> Json:
-        by = {"call_id": draw.one(*IDS), **draw.one({}, {"id": "fc_1", "status": "completed"})}
-        function = {"type": "function_call", **by, "name": draw.one(*NAMES)}
-        made: Json = draw.one(
-            lambda: {**function, "arguments": draw.arguments()},
-            lambda: {**function, "arguments": draw.arguments()},
-            lambda: {"type": "custom_tool_call", "call_id": by["call_id"], "name": "run",
-                     "input": draw.text()},
-        )  # fmt: skip
+    def thought(self) -> Json:
+        thought, sign = self.one("", "Hm."), self.one("", "c2ln")
+        hidden = {"type": "redacted_thinking", "data": "EmwK"}
+        made: Json = self.one(hidden, {"type": "thinking", "thinking": thought, "signature": sign})
         return made
 
-    def answer(call_id: str, kind: str = "function_call") -> Json:
-        said = draw.one(draw.text, draw.text, lambda: draw.some(text, image))
-        return {"type": f"{kind}_output", "call_id": call_id, "output": said}
+    def use(self) -> Json:
+        name, given = self.one(*NAMES), self.any_json()
+        return {"type": "tool_use", "id": self.one(*IDS), "name": name, "input": given}
 
-    def results_of(_: Odd, items: list[Json]) -> list[Json]:
-        return [answer(each["call_id"], each["type"]) for each in items if "call_id" in each]
+    def result(self, call_id: str = "") -> Json:
+        content = self.parts(self.written, self.image, self.document, lambda: FOUND)
+        said = self.now_and_then(is_error=True, content=content)
+        return {"type": "tool_result", "tool_use_id": call_id or self.one(*IDS), **said}
 
-    def step() -> list[Json]:
-        return _answered(draw, draw.some(reasoning, message, call, call, most=4), results_of)
+    def assistant(self) -> Json:
+        hosted = (lambda: SEARCH, lambda: SEARCHED)
+        content = self.parts(self.written, self.use, self.use, self.thought, *hosted)
+        return {"role": "assistant", "content": content}
 
-    while True:
-        yield _turn(draw, user, message, step, step, lambda: answer(draw.one(*IDS)))
+    def user(self) -> Json:
+        shown = (self.image, self.document, lambda: FOUND, self.result)
+        content = self.parts(self.written, *shown)
+        role = self.one("user", "user", "user", "system")
+        return {"role": role, "content": content, **self.now_and_then(colour="red")}
+
+    def step(self) -> list[Json]:
+        asked = self.assistant()
+        blocks = asked["content"] if isinstance(asked["content"], list) else []
+        results = [self.result(block["id"]) for block in blocks if block["type"] == "tool_use"]
+        return [asked, *([{"role": "user", "content": results}] if results else [])]
+
+
+CITED: Final = {
+    "type": "char_location", "cited_text": "4 %", "document_index": 0, "document_title": None,
+    "start_char_index": 0, "end_char_index": 3,
+}  # fmt: skip
+PAPER: Final = {"type": "text", "media_type": "text/plain", "data": "The rate is 4 %."}
+FOUND: Final = {
+    "type": "search_result", "source": "https://e.org", "title": "Rates",
+    "content": [{"type": "text", "text": "4 %"}],
+}  # fmt: skip
+SEARCH: Final = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+SEARCHED: Final = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+
+
+class Responses(Odd):
+    """The Responses API."""
+
+    def turns(self) -> Iterator[list[Json]]:
+        while True:
+            yield self.turn(self.user, self.message, self.step, self.step, self.answer)
+
+    def written(self) -> Json:
+        return {"type": "input_text", "text": self.text()}
+
+    def image(self) -> Json:
+        url = self.one(PICTURE, "https://e.org/a.png")
+        return {"type": "input_image", "detail": "auto", "image_url": url}
+
+    def output(self) -> Json:
+        text = {"type": "output_text", "text": self.text(), "annotations": self.one([], [NOTE])}
+        made: Json = self.one(text, {"type": "refusal", "refusal": self.text()})
+        return made
+
+    def user(self) -> Json:
+        role = self.one("user", "user", "developer", "system")
+        file = {"type": "input_file", "file_data": PDF, "filename": "a.pdf"}
+        content = self.parts(self.written, self.image, lambda: file)
+        more = self.now_and_then(colour="red", status="completed")
+        return {**self.one({}, {"type": "message"}), "role": role, "content": content, **more}
+
+    def message(self) -> Json:
+        item = {"type": "message", "id": self.one("msg_1", "msg_2"), "role": "assistant"}
+        content = self.one(self.text, lambda: self.some(self.output))
+        return {**item, "status": self.one("completed", "incomplete"), "content": content}
+
+    def reasoning(self) -> Json:
+        summary = self.some(lambda: {"type": "summary_text", "text": self.text()}, most=1)
+        more = self.now_and_then(encrypted_content=self.text, content=[])
+        return {"type": "reasoning", "id": "rs_1", "summary": summary, **more}
+
+    def call(self) -> Json:
+        by = {"call_id": self.one(*IDS), **self.one({}, {"id": "fc_1", "status": "completed"})}
+        if self.one(1, 0, 0):
+            name = {"name": "run", "input": self.text()}
+            return {"type": "custom_tool_call", "call_id": by["call_id"], **name}
+        name = {"name": self.one(*NAMES), "arguments": self.arguments()}
+        return {"type": "function_call", **by, **name}
+
+    def answer(self, call_id: str = "", kind: str = "function_call") -> Json:
+        said = self.one(self.text, self.text, lambda: self.some(self.written, self.image))
+        return {"type": f"{kind}_output", "call_id": call_id or self.one(*IDS), "output": said}
+
+    def step(self) -> list[Json]:
+        asked = self.some(self.reasoning, self.message, self.call, self.call, most=4)
+        calls = [each for each in asked if "call_id" in each]
+        return self.answered(asked, [self.answer(each["call_id"], each["type"]) for each in calls])
+
+
+NOTE: Final = {
+    "type": "url_citation", "url": "https://e.org", "title": "", "start_index": 0, "end_index": 1,
+}  # fmt: skip
 
 
 AGENTS: Final[Mapping[str, Callable[[int], Iterator[list[Json]]]]] = {
-    each.__name__: each for each in (chat, anthropic, responses)
+    "chat": lambda seed: Chat(seed).turns(),
+    "anthropic": lambda seed: Anthropic(seed).turns(),
+    "responses": lambda seed: Responses(seed).turns(),
 }
 _CHAT: Final = TypeAdapter[Any](list[ChatCompletionMessageParam])
 _FIELDS: Final = frozenset(

@@ -226,7 +226,9 @@ class Field:
         turns = []
         for turn in self.exporting.trajectory(self.ref(new)).turns:
             named = re.findall(r"Parcel \d+\b", str(turn.messages))[0]
-            [origin] = [said for said in twin.kept if re.search(rf"{named}\b", said.text)]
+            # A child may have a rule and a request of one turn.
+            origin, *others = (t for t in twin.kept if re.search(rf"{named}\b", t.text))
+            assert {each.key for each in others} <= {origin.key}
             assert not origin.is_erased
             messages = list(turn.messages)
             is_rule = origin.is_rule

@@ -27,6 +27,7 @@ from turnmill_worker.errors import (
     SummarizerFailed,
     SummarizerUnavailable,
     SummaryRejected,
+    UnusableSummary,
 )
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.protocols import Summarizer
@@ -278,6 +279,29 @@ def test_what_failed_tries_cost_is_recorded_with_the_next_commit(
     [record] = records(redis_client, worker)
     assert (record["prompt_tokens"], record["completion_tokens"]) == (1_500, 300)
     assert record["cost_usd"] == 4.5
+
+
+@pytest.mark.usefixtures("over_soft")
+def test_a_model_that_was_refused_is_recorded_when_the_window_commits(
+    summarize: Summarize,
+    redis_client: redis.Redis,
+    worker: Worker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*_: object) -> Summary:
+        raise SummaryRejected("no good")
+
+    monkeypatch.setattr(ExtractiveSummarizer, "summarize", refused)
+    poor = UnusableSummary("poor", kinds=("no-items", "none-holds"), items={"loop": 2})
+
+    outcome = summarize(failing(poor))
+
+    assert (outcome.outcome, outcome.strategy) == ("committed", "window")
+    assert outcome.failed == ("UnusableSummary: no-items, none-holds",)
+    assert outcome.items == {"loop": 2}
+    [record] = records(redis_client, worker)
+    assert record["failed"] == ["UnusableSummary: no-items, none-holds"]
+    assert (record["items"], record["prompt_tokens"]) == ({"loop": 2}, 100)
 
 
 # Nothing is asked over and over

@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from tests.image_parts import data_url, image, png, showing
+from tests.plain_cipher import cipher
 from tests.redis.conftest import Connect, Surface, Worker
 from turnmill import (
     Context,
@@ -22,6 +23,7 @@ from turnmill import (
 from turnmill.client._sync.connection import Connection
 from turnmill.client.commands import Commands
 from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.connection.store_client import store_client
 from turnmill.connection.transport import new_id
 from turnmill.contract.codec import encode_json
 from turnmill.contract.images import UNAVAILABLE
@@ -245,6 +247,7 @@ def test_a_pinned_image_stays_while_a_checkpoint_shows_it(
     worker.work("s")
     client.checkpoint("s", name="before")
     redis_client.delete(worker.keys("s").context)
+    redis_client.hdel(worker.keys("s").meta, "shown")
 
     drain(redis_client, worker, "s")
     kept = len(blob_keys(redis_client, namespace))
@@ -369,6 +372,24 @@ def test_an_open_request_keeps_its_images_through_compactions_and_the_archive(
         assert len(blob_keys(redis_client, namespace)) == len(kept)
         assert read.tokens <= 8192
         client.push_many([("s", step) for step in worked(60)])
+
+
+def test_with_a_cipher_a_request_keeps_its_images_too(
+    connect: Connect, redis_server: EmbeddedRedis, redis_client: redis.Redis, namespace: str
+) -> None:
+    with store_client(redis_server.url, 5.0, cipher=cipher) as sealed:
+        worker = Worker(sealed, namespace)
+        client = connect(redis_server.url, namespace=namespace, cipher=cipher)
+        client.open("s", Policy(max_tokens=8192))
+        client.push_many([("s", COMPARE), *(("s", step) for step in worked(60))])
+
+        assert worker.work("s") == "committed"
+        drain(sealed, worker, "s")
+        read = connect(redis_server.url, namespace=namespace, cipher=cipher).read("s")
+
+    assert read.watermark > 1
+    assert screenshots(read.messages, "chat") == SCREENSHOTS
+    assert len(blob_keys(redis_client, namespace)) == len(SCREENSHOTS)
 
 
 def test_images_of_requests_are_counted_and_go_when_the_session_is_forgotten(

@@ -119,7 +119,7 @@ def test_it_is_said_in_the_api_that_is_spoken_and_without_calls_under_way(site: 
     ("tools", "settings"),
     [
         ([RESPONSES], {}),
-        ([CHAT], {"model_window_tokens": 7_000}),
+        ([CHAT], {"model_window_tokens": 5_000}),
         ([CHAT], {"redactor": "built-in"}),
     ],
 )
@@ -132,6 +132,15 @@ def test_what_cannot_be_sent_so_is_asked_for_in_the_ordinary_way(
 
     assert len(body["messages"]) == 2
     assert "tools" not in body
+
+
+def test_what_nobody_said_becomes_no_rule(site: Site) -> None:
+    site.endpoint = FakeEndpoint(faults={"injected": 1.0})
+    with site.endpoint:
+        site.compact()
+
+    assert "collector.example" not in str(site.client.read("s").messages)
+    assert site.records()[0].items["not-the-users"] >= 1
 
 
 def test_images_are_not_sent_again(site: Site) -> None:

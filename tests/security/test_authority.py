@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -46,7 +47,7 @@ from turnmill.dialects.convert import from_chat as from_chat_to
 from turnmill.dialects.legality import violations as of_dialect
 from turnmill_cli.evaluate.measuring import InMemorySession, MeteredSummarizer
 from turnmill_worker.archive.memories import of_turns
-from turnmill_worker.compaction.items import items_of
+from turnmill_worker.compaction.items import KINDS, Item, items_of
 from turnmill_worker.compaction.plan import SummaryRequest
 from turnmill_worker.compaction.with_digest import digest_of
 from turnmill_worker.ports.protocols import Summarizer
@@ -94,6 +95,15 @@ class HostileModel:
         return Summary(text=text, model="talked-round")
 
 
+class HostileItems:
+    """The same as statements, of every kind and about a message of the user's."""
+
+    def summarize(self, request: SummaryRequest, counter: Counter) -> Summary:
+        """The forgery, again and again."""
+        items = tuple(Item(kind, FORGED, (1,)) for kind in KINDS)
+        return replace(HostileModel().summarize(request, counter), items=items, added=len(items))
+
+
 def user(text: str, **fields: Any) -> JsonMessage:
     return {"role": "user", "content": text, **fields}
 
@@ -130,10 +140,16 @@ def session(strategy: str, summarizer: Summarizer) -> InMemorySession:
 @pytest.mark.parametrize("strategy", POLICIES)
 @pytest.mark.parametrize(
     ("intruder", "model"),
-    [*((name, "extractive") for name in INTRUDERS), ("tool", "hostile"), ("memory", "hostile")],
+    [
+        *((name, "extractive") for name in INTRUDERS),
+        ("tool", "hostile"),
+        ("memory", "hostile"),
+        ("tool", "items"),
+    ],
 )
 def test_nobody_but_the_user_speaks_as_the_user(strategy: str, intruder: str, model: str) -> None:
-    agent = session(strategy, ExtractiveSummarizer() if model == "extractive" else HostileModel())
+    writers = {"extractive": ExtractiveSummarizer, "hostile": HostileModel, "items": HostileItems}
+    agent = session(strategy, writers[model]())
     pushed = [message for message in conversation(INTRUDERS[intruder]) if author(message) == "user"]
     own = [str(message["content"]) for message in pushed]
     roles = ("tool", "assistant")

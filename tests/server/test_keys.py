@@ -8,17 +8,20 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
 import redis
 
+from tests.security.roles import add_user, line_of, url_of
 from tests.server.conftest import Serving
 from turnmill.client._async.connection import AsyncConnection
 from turnmill.connection.embedded import EmbeddedRedis, free_port
 from turnmill.contract.errors import InvalidInput
-from turnmill.contract.keys import SERVER_KEYS
-from turnmill.server import api_keys
+from turnmill.contract.keys import SERVER_KEYS, commits_channel
+from turnmill.contract.names import Namespace
+from turnmill.server import api_keys, tenants
 from turnmill.server.api_keys import ApiKeys
 
 TURN = {"messages": [{"role": "user", "content": "Mine."}]}
@@ -45,6 +48,22 @@ async def test_two_keys_open_two_namespaces_that_never_meet(
 
         assert (await http.get("/v1/sessions")).json() == ["s"]
     assert (seen.json(), read.status_code) == ([], 404)
+
+
+async def test_of_many_namespaces_the_one_longest_unused_makes_room(
+    keys: ApiKeys, serving: Serving, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenants, "MOST_CLIENTS", 1)
+    monkeypatch.setattr(tenants, "CLOSED_AFTER_S", 0.1)
+    made = [(await keys.create(f"{namespace}-{at}"))[0] for at in range(3)]
+    async with serving(no_auth="") as http:
+        for key in made * 2:
+            headers = {"Authorization": f"Bearer {key}"}
+            stepped = await http.post("/v1/sessions/s/step", json=TURN, headers=headers)
+            assert stepped.status_code == 200
+            await asyncio.sleep(0.1)
+
+    assert stepped.json()["last_seq"] == 2
 
 
 @pytest.mark.parametrize("given", ["", "Bearer", "Bearer tm_wrong", "Basic {key}", "{key}"])
@@ -85,6 +104,36 @@ async def test_redis_holds_no_key(keys: ApiKeys, redis_client: redis.Redis, name
     assert key.removeprefix("tm_") not in stored
     with pytest.raises(InvalidInput, match="201 characters"):
         await keys.create(namespace, "x" * 201)
+
+
+async def test_a_user_of_redis_with_the_servers_role_is_enough(
+    redis_server: EmbeddedRedis, redis_client: redis.Redis, serving: Serving, namespace: str
+) -> None:
+    add_user(redis_client, line_of("server"))
+    url = url_of(redis_server.port, "server")
+    store = AsyncConnection(url, 5.0, None, NotImplemented)
+    key, made = await ApiKeys(store).create(namespace)
+    async with serving(redis=url, no_auth="", key=key) as http:
+        opened = await http.put("/v1/sessions/s", json={"system_prompt": "Be kind."})
+        stepped = await http.post("/v1/sessions/s/step", json=TURN)
+        listed = await http.get("/v1/sessions")
+        ready = await http.get("/readyz")
+        async with http.stream("GET", "/v1/events") as stream, asyncio.timeout(30):
+            await anext(stream.aiter_lines())
+            channel = commits_channel(Namespace(namespace))
+            while not redis_client.publish(channel, "{}"):  # noqa: ASYNC110 - it listens soon
+                await asyncio.sleep(0.1)
+        forgotten = await http.delete("/v1/sessions/s")
+    assert await ApiKeys(store).revoke(made.id)
+    await store.close()
+
+    answers = (opened, stepped, listed, ready, forgotten)
+    assert [each.status_code for each in answers] == [204, 200, 200, 200, 200]
+    with redis.Redis.from_url(redis_server.url, decode_responses=True) as plain:
+        raw: Any = plain
+        refused = [str(entry["object"]) for entry in raw.acl_log() if entry["username"] == "server"]
+        raw.acl_deluser("server")
+    assert all(each.startswith("client") for each in refused)
 
 
 # --- the commands ---------------------------------------------------------------------------------

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 
 import httpx
 import pytest
 import redis
 
 from tests.server.conftest import Serving
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.codec import encode_json
-from turnmill.contract.keys import registry_keys
+from turnmill.contract.keys import commits_channel, registry_keys
 from turnmill.contract.names import Namespace
+from turnmill.server import events
 from turnmill.server.guard import Served
 
 HELLO = {"messages": [{"role": "user", "content": "Hello from Ada."}]}
@@ -71,24 +74,6 @@ async def test_rules_are_laid_down_and_ended(http: httpx.AsyncClient) -> None:
 
     assert rule["text"] == "Never send mail."
     assert (await http.get("/v1/sessions/s/rules")).json() == []
-
-
-async def test_policies_of_the_namespace_are_set_and_followed(http: httpx.AsyncClient) -> None:
-    await http.put("/v1/policies/small", json={"max_tokens": 4000})
-    await http.put("/v1/sessions/s", json={"policy": "small"})
-
-    assert (await http.get("/v1/sessions/s")).json()["policy_name"] == "small"
-    assert (await http.get("/v1/policies")).json()["small"]["max_tokens"] == 4000
-
-
-async def test_checkpoints_are_made_listed_and_cleared(http: httpx.AsyncClient) -> None:
-    await http.post("/v1/sessions/s/turns", json=HELLO)
-    made = await http.post("/v1/sessions/s/checkpoints", json={"name": "start"})
-    listed = await http.get("/v1/sessions/s/checkpoints")
-    cleared = await http.post("/v1/sessions/s/clear")
-
-    assert [each["id"] for each in listed.json()] == [made.json()["id"]]
-    assert cleared.json() == {"turns": 1}
 
 
 # --- what goes wrong ------------------------------------------------------------------------------
@@ -229,3 +214,48 @@ async def test_a_page_in_a_browser_cannot_use_a_server_without_keys(
     assert elsewhere.status_code == 421
     assert plain.status_code == 422
     assert (await http.get("/v1/sessions")).json() == []
+
+
+async def test_a_quiet_stream_sends_comments(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "QUIET_S", 0.05)
+    async with http.stream("GET", "/v1/events?session=s") as stream, asyncio.timeout(30):
+        lines = stream.aiter_lines()
+        sent = [await anext(lines) for _ in range(5)]
+
+    assert sent == [": commits follow", "", ":", "", ":"]
+
+
+@pytest.fixture
+def own_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
+    with EmbeddedRedis(tmp_path_factory.mktemp("redis"), durable=False) as server:
+        yield server
+
+
+async def test_a_stream_ends_when_redis_is_lost_and_the_next_one_hears_again(
+    serving: Serving, own_redis: EmbeddedRedis, namespace: str
+) -> None:
+    async with serving(redis=own_redis.url, timeout_s=1.0) as http:
+        async with http.stream("GET", "/v1/events") as stream:
+            lines = stream.aiter_lines()
+            assert await anext(lines) == ": commits follow"
+            await asyncio.sleep(0.5)  # until it listens
+            own_redis.kill()
+            async with asyncio.timeout(30):
+                rest = [line async for line in lines]
+        lost = await http.get("/readyz")
+        own_redis.start()
+        async with http.stream("GET", "/v1/events") as stream, asyncio.timeout(30):
+            lines = stream.aiter_lines()
+            await anext(lines)
+            with redis.Redis.from_url(own_redis.url) as plain:
+                channel = commits_channel(Namespace(namespace))
+                while not plain.publish(channel, '{"session": "s"}'):  # noqa: ASYNC110 - it listens soon
+                    await asyncio.sleep(0.1)
+            heard = [await anext(lines) for _ in range(3)]
+        found = await http.get("/readyz")
+
+    assert rest == [""]
+    assert heard[1:] == ["event: commit", 'data: {"session": "s"}']
+    assert (lost.status_code, found.status_code) == (503, 200)

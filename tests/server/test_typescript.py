@@ -21,7 +21,7 @@ CLIENT = ROOT / "clients" / "typescript"
 
 
 def test_its_types_are_those_of_the_api() -> None:
-    command = [sys.executable, ROOT / "tools" / "client_types.py", "--check"]
+    command = [sys.executable, str(ROOT / "tools" / "client_types.py"), "--check"]
 
     subprocess.run(command, check=True)
 

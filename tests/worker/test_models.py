@@ -72,7 +72,7 @@ def test_a_model_writes_the_summary_and_its_cost_is_recorded(
     assert first.prompt_tokens > 0
     assert first.cost_usd
     assert endpoint.requests
-    assert "## Goal" in client.read("s").summary
+    assert client.read("s").summary.startswith("- rule: ")
     assert KEY not in worker.output()
 
 

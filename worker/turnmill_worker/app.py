@@ -18,6 +18,7 @@ from turnmill.hint.thrifty_broker import ThriftyAmqp
 from turnmill_worker import tasks, wiring
 from turnmill_worker.background import logs
 from turnmill_worker.background.consumer import CarefulConsumer
+from turnmill_worker.background.health import HealthServer
 from turnmill_worker.background.presence import Announcement
 from turnmill_worker.background.sweep import SweepThread
 from turnmill_worker.errors import InvalidSettings
@@ -34,7 +35,16 @@ class Threads(bootsteps.StartStopStep):
     requires = ("celery.worker.components:Pool",)
 
     def start(self, parent: Any) -> None:
-        """Begin to sweep, and to announce the worker where it summarizes."""
+        """Begin to sweep, to announce the worker where it summarizes, and to answer who asks."""
+        global _health  # noqa: PLW0603 - forked processes must let go of it
+        try:
+            # The parent of forked processes does their jobs only while the broker is full.
+            wiring.metrics(app).begin(traced="prefork" not in type(parent.pool).__module__)
+        except InvalidSettings as error:
+            raise SystemExit(str(error)) from None
+        if wiring.settings().metrics_port:
+            _health = wiring.health_server(app)
+            _threads.append(_health)
         _threads.append(wiring.sweep_thread(app, partial(tasks.at_home, app)))
         if jobs.QUEUE_OF[jobs.SUMMARIZE] in app.amqp.queues.consume_from:
             _threads.append(wiring.announcement(parent.hostname))
@@ -82,7 +92,8 @@ try:
 except InvalidSettings as error:
     # Celery would show where in pydantic the error was found, not what it is.
     raise SystemExit(str(error)) from None
-_threads: list[SweepThread | Announcement] = []
+_threads: list[SweepThread | Announcement | HealthServer] = []
+_health: HealthServer | None = None
 
 
 @signals.celeryd_init.connect
@@ -95,6 +106,7 @@ def _name_apart(sender: str, instance: Any, **_: Any) -> None:
 @signals.worker_init.connect
 def _load_before_fork(**_: Any) -> None:
     """Load the vocabulary once, for forked processes to share, and the scripts as they are now."""
+    wiring.metrics(app)  # what its processes share
     counter_for("o200k_base").count("")
     load_scripts()
     # Keep what is loaded by now out of garbage collection: a scan would take longer than a job, and
@@ -104,6 +116,19 @@ def _load_before_fork(**_: Any) -> None:
     # A summary makes a hundred thousand values and few cycles. The default looks for them at each
     # 700, and now and then at all sentences that are remembered: a tenth of the CPU time.
     gc.set_threshold(100_000, 10, 10)
+
+
+@signals.worker_process_init.connect
+def _begin_process(**_: Any) -> None:
+    if _health is not None:
+        _health.forked()
+    wiring.metrics(app).begin()
+
+
+@signals.worker_process_shutdown.connect
+@signals.worker_shutdown.connect
+def _end_process(**_: Any) -> None:
+    wiring.metrics(app).end()
 
 
 @signals.worker_shutting_down.connect

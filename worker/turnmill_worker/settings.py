@@ -70,6 +70,9 @@ class Settings(BaseSettings):
             ``turnmill.redactors`` entry point; none when empty.
         cipher: what encrypts content before it is stored, as ``module:attribute``; agents and
             commands need the same; nothing is encrypted when empty.
+        metrics_port: a worker's port for ``/metrics``, ``/healthz`` and ``/readyz``; none when 0.
+        metrics_host: the address it listens on.
+        metrics_namespaces: which are told apart, separated by commas; ``*`` for all.
         log_json: writes every log line as JSON instead of as text for people.
     """
 
@@ -108,6 +111,9 @@ class Settings(BaseSettings):
     batch_deadline_s: float = Field(default=86_400.0, gt=0, le=86_400)
     redactor: str = ""
     cipher: str = ""
+    metrics_port: int = Field(default=0, ge=0, le=65_535)
+    metrics_host: str = "127.0.0.1"
+    metrics_namespaces: str = ""
     log_json: bool = False
 
     @field_validator("*", mode="before")

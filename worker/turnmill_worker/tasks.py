@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 import structlog
-from celery import Celery
+from celery import Celery, current_task
 from structlog.contextvars import bind_contextvars
 
 from turnmill.contract import jobs
@@ -24,7 +24,7 @@ from turnmill.contract.errors import (
 )
 from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.names import Namespace, SessionId, namespace, session_id
-from turnmill_worker import wiring
+from turnmill_worker import telemetry, wiring
 from turnmill_worker.errors import InternalError, where
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.wiring import Parts
@@ -157,8 +157,22 @@ def _register_ask(app: Celery, name: str) -> None:
 
 
 def _guarded(name: str, stage: Stage, parts: Parts, ref: SessionRef) -> Outcome:
+    """Run a stage, and tell of it."""
+    with telemetry.Job(name, ref.namespace, ref.session, _trace_of(ref)) as job:
+        bind_contextvars(namespace=ref.namespace, session=ref.session, **job.ids)
+        outcome = _without_words(name, stage, parts, ref)
+        job.done(outcome)
+    return outcome
+
+
+def _trace_of(ref: SessionRef) -> str:
+    """The span of the push or job that hinted the session, if the message says so."""
+    request = current_task.request if current_task else None
+    return telemetry.traces_in(getattr(request, telemetry.HEADER, None)).get(ref.session, "")
+
+
+def _without_words(name: str, stage: Stage, parts: Parts, ref: SessionRef) -> Outcome:
     """Run a stage; whatever it raises reaches logs and Flower without a conversation's words."""
-    bind_contextvars(namespace=ref.namespace, session=ref.session)
     try:
         outcome = stage(parts, ref)
     except (CannotDecrypt, NewerFormat) as error:

@@ -18,15 +18,20 @@ from redis.retry import Retry
 
 from turnmill.connection.credentials import load_cipher, read_secret
 from turnmill.connection.store_client import store_client
+from turnmill.contract import jobs
 from turnmill.contract.errors import InvalidTemplate
 from turnmill.contract.policy import OFFLINE
 from turnmill.contract.sealing import Cipher
+from turnmill_worker import telemetry
 from turnmill_worker.archive.store import LazyArchive
 from turnmill_worker.background.consumer import Quarantine
+from turnmill_worker.background.health import HealthServer
 from turnmill_worker.background.hints import CeleryHints, HintsOrJobs, Job
+from turnmill_worker.background.metrics import Metrics, text_of
 from turnmill_worker.background.presence import Announcement
 from turnmill_worker.background.quotas import Quotas, QuotaWatch
 from turnmill_worker.background.sweep import Sweeper, SweepThread
+from turnmill_worker.background.telling import TellingSessions
 from turnmill_worker.compaction.strategies.registry import GROUP as STRATEGIES
 from turnmill_worker.compaction.strategies.registry import register, registered
 from turnmill_worker.errors import InvalidSettings
@@ -43,11 +48,11 @@ from turnmill_worker.requests.rollback import Rollback, TakingBack
 from turnmill_worker.settings import Settings, load_settings
 from turnmill_worker.store.agent_requests import RedisQuestions
 from turnmill_worker.store.earlier_states import RedisStates
+from turnmill_worker.store.fleet import RedisFleet
 from turnmill_worker.store.leases import RedisSweepLease
 from turnmill_worker.store.model_gates import RedisGates
 from turnmill_worker.store.outgoing import RedisOutgoing
 from turnmill_worker.store.reports import RedisPresence, RedisQuarantine, RedisUsage
-from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.store.summaries import RedisBatchNotes, RedisWaiting
 from turnmill_worker.store.sweep_lists import RedisSweepLists
 from turnmill_worker.summarizers.redaction import load_redactor
@@ -133,7 +138,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
     outgoing = RedisOutgoing(client, replicas=settings().archive_replicas)
     states = RedisStates(client)
     summarizers = Registry(settings(), _gates())
-    sessions = RedisSessions(
+    sessions = TellingSessions(
         client, lease_s=settings().lease_s, patience_s=PATIENCE_S, archive=archive
     )
     pipeline = Pipeline(
@@ -243,6 +248,43 @@ def _offered() -> dict[str, list[str]]:
     folder = settings().tokenizer_dir
     found["tokenizers"] = sorted(file.stem for file in folder.glob("*.json")) if folder else []
     return found
+
+
+@lru_cache(maxsize=1)
+def metrics(app: Celery) -> Metrics:
+    """What this worker's processes tell OpenTelemetry and Prometheus; made before they fork.
+
+    Raises:
+        InvalidSettings: they are asked to, and the extra is not installed.
+    """
+    names = [name for name in settings().metrics_namespaces.replace(",", " ").split() if name]
+    return Metrics(names, local=bool(settings().metrics_port), gauges=lambda: _fleet(app).look())
+
+
+@lru_cache(maxsize=1)
+def _fleet(app: Celery) -> RedisFleet:
+    hints, task_of = CeleryHints(app), {queue: task for task, queue in jobs.QUEUE_OF.items()}
+    return RedisFleet(
+        _connect(GATE_TIMEOUT_S),
+        lambda queue: hints.waiting(task_of[queue]),
+        jobs.QUEUES,
+        archive=bool(settings().archive),
+    )
+
+
+def health_server(app: Celery) -> HealthServer:
+    """Answers Prometheus, and whoever asks whether this worker can work."""
+    client = _connect(GATE_TIMEOUT_S)
+
+    def broker() -> None:
+        with app.connection_for_read(connect_timeout=GATE_TIMEOUT_S) as connection:
+            connection.ensure_connection(max_retries=1, timeout=int(GATE_TIMEOUT_S))
+
+    return HealthServer(
+        (settings().metrics_host, settings().metrics_port),
+        lambda: text_of(metrics(app).numbers(), telemetry.INSTRUMENTS),
+        {"redis": client.ping, "broker": broker},
+    )
 
 
 def quarantine() -> Quarantine:

@@ -29,6 +29,7 @@ from turnmill_cli.output import (
     CommandFailed,
     count,
     dumped,
+    items_line,
     print_json,
     print_line,
     print_rows,
@@ -117,6 +118,7 @@ def _print_steps(steps: Sequence[Step]) -> None:
             _covered(record),
             _rules(record),
             *failed,
+            items_line(record.items),
             _billed(record),
             *map(receipt_line, receipts),
         )

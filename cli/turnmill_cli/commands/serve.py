@@ -68,6 +68,32 @@ def serve(
     run(settings, host, port)
 
 
+def mcp(connection: Connection) -> None:
+    """Offer memories, rules, contexts and transcripts over MCP, on stdin and stdout.
+
+    For an agent on this machine that starts the command itself; `turnmill serve` has the same at
+    /mcp, for whoever has a key.
+    """
+    with needing("mcp"):
+        from turnmill.server.mcp import mcp_server  # noqa: PLC0415 - slow to import
+    from turnmill.client._async.client import AsyncContextClient  # noqa: PLC0415 - as above
+    from turnmill.connection.credentials import load_cipher  # noqa: PLC0415 - as above
+
+    connection.check()
+
+    async def serve_it() -> None:
+        async with AsyncContextClient(
+            connection.store,
+            namespace=connection.namespace,
+            broker=connection.broker,
+            timeout_s=TIMEOUT_S,
+            cipher=load_cipher(connection.cipher),
+        ) as client:
+            await mcp_server(lambda _: client).run_stdio_async()
+
+    asyncio.run(serve_it())
+
+
 keys_app = GroupApp(help="List, create or revoke the keys of `turnmill serve`.")
 
 

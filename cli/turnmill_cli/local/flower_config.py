@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from turnmill_cli.output import count
+from turnmill_cli.output import count, items_line
 
 PASSWORDS = "FLOWER_BASIC_AUTH_FILE"
 """A file with ``user:password`` in each line: nothing of it stands on a command line."""
@@ -103,6 +103,8 @@ def _facts(told: dict[str, Any]) -> Any:
     for noun in ("turn", "token"):
         if f"{noun}s" in told:
             yield count(told.pop(f"{noun}s"), noun)
+    if items := told.pop("items", None):
+        yield items_line(items)
     if refused := told.pop("rejected", None):
         yield f"refused: {', '.join(map(str, refused))}"
     if (pause_s := told.pop("retry_s", None)) is not None:

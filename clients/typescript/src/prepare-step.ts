@@ -29,12 +29,24 @@ interface Asked<M> {
   responseMessages?: M[];
 }
 
+export interface PrepareOptions {
+  /**
+   * What the AI SDK is called with: "all" of the conversation, the default, as useChat sends it; or
+   * only what is "new". Of all, what was pushed before is known by its content; what is new, is new.
+   */
+  given?: "all" | "new";
+  /** Told of what failed; `console.warn` by default. */
+  onFailure?: (error: unknown) => void;
+}
+
 /**
  * `prepareStep` of the AI SDK: pushes the messages that are new, each once whatever is tried again,
  * and has the model get the session's context. What stands in it word for word is the SDK's own
  * object. If turnmill cannot be asked, the model gets what the SDK has.
  */
-export function prepareStep(session: Session, onFailure: (error: unknown) => void = console.warn) {
+export function prepareStep(session: Session, options: PrepareOptions = {}) {
+  const onFailure = options.onFailure ?? console.warn;
+  const request = options.given === "new" ? `${crypto.randomUUID()}-` : "";
   const known = new Map<string, unknown>();
   const pushed = new Set<string>();
 
@@ -50,14 +62,14 @@ export function prepareStep(session: Session, onFailure: (error: unknown) => voi
         const body = canonical(chat);
         const time = (seen.get(body) ?? 0) + 1;
         seen.set(body, time);
-        const turn_id = `ai-${await digest(body)}-${time}`;
+        const turn_id = `ai-${request}${await digest(body)}-${time}`;
         if (chat.length > 0 && !pushed.has(turn_id)) turns.push({ messages: chat, turn_id, on_too_large: "cut" as const });
       }
       const last = turns.pop();
       for (const turn of turns) pushed.add((await session.push(turn)).turn_id);
-      const { request } = last ? await session.step(last, "chat") : await session.read("chat");
+      const context = last ? await session.step(last, "chat") : await session.read("chat");
       if (last) pushed.add(last.turn_id);
-      const read = request.messages as ChatMessage[];
+      const read = context.request.messages as ChatMessage[];
       const [first] = read;
       const system = first?.role === "system" ? String(first.content) : undefined;
       const messages = fromChat(system === undefined ? read : read.slice(1), known) as M[];

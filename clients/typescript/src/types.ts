@@ -1,15 +1,11 @@
 // Written by tools/client_types.py from the OpenAPI document of `turnmill serve`.
 
-export type CheckpointBody = { message?: string; name?: string };
 export type ForkBody = { new_session: string; at?: string | number | null; timeout_s?: number };
 export type InstructBody = { text: string };
 export type RecallBody = { query: string; limit?: number };
 export type RememberBody = { text: string; timeout_s?: number };
 export type RewindBody = { at: string | number; timeout_s?: number };
-export type RollbackBody = { to?: string | number | null; timeout_s?: number };
 export type SummarizeBody = { template?: string; timeout_s?: number };
-/** A state of a session that a rollback can restore. */
-export type Checkpoint = { id: string; seq: number; version: number; message: string; at_ms: number; automatic: boolean };
 /** The state of a session in numbers, without its content. */
 export type ContextInfo = { session: string; namespace: string; version: number; watermark: number; last_seq: number; counted_seq: number; usage: Usage; tools_tokens: number; correction: Correction; basis: string; limits: Limits; policy: Policy; pending_bytes: number; total_messages: number; turns_in_log: number; turns_covered: number; compactions: number; interactions: number; images: number; history_tokens: number; quality: number | null; settings: number; policy_name: string; pending_for_s: number | null; due_in_s: number | null; failures: number; parked_for_s: number | null; wait: Wait | null };
 /** The provider's tokens for one of those counted. */
@@ -62,7 +58,6 @@ export interface Calls {
   push: { path: { session: string }; query: {  }; body: PushBody; answer: Pushed };
   read: { path: { session: string }; query: { dialect?: "" | "chat" | "anthropic" | "responses"; beside?: number }; body: undefined; answer: Read };
   step: { path: { session: string }; query: { dialect?: "" | "chat" | "anthropic" | "responses"; beside?: number }; body: PushBody; answer: Read };
-  clear: { path: { session: string }; query: {  }; body: undefined; answer: { turns: number } };
   summarize: { path: { session: string }; query: {  }; body: SummarizeBody; answer: SummarizationResult };
   transcript: { path: { session: string }; query: {  }; body: undefined; answer: { text: string } };
   rules: { path: { session: string }; query: {  }; body: undefined; answer: Array<RuleInForce> };
@@ -73,11 +68,6 @@ export interface Calls {
   remember: { path: {  }; query: {  }; body: RememberBody; answer: { id: string } };
   fork: { path: { session: string }; query: {  }; body: ForkBody; answer: Forked };
   rewind: { path: { session: string }; query: {  }; body: RewindBody; answer: RollbackResult };
-  rollback: { path: { session: string }; query: {  }; body: RollbackBody; answer: RollbackResult };
-  checkpoints: { path: { session: string }; query: {  }; body: undefined; answer: Array<Checkpoint> };
-  checkpoint: { path: { session: string }; query: {  }; body: CheckpointBody; answer: { id: string | null } };
-  policies: { path: {  }; query: {  }; body: undefined; answer: Record<string, Policy> };
-  setPolicy: { path: { name: string }; query: {  }; body: Policy; answer: { followers: number } };
   events: { path: {  }; query: { session?: string }; body: undefined; answer: string };
 }
 
@@ -91,7 +81,6 @@ export const CALLS = {
   push: ["POST", "/v1/sessions/{session}/turns"],
   read: ["GET", "/v1/sessions/{session}/context"],
   step: ["POST", "/v1/sessions/{session}/step"],
-  clear: ["POST", "/v1/sessions/{session}/clear"],
   summarize: ["POST", "/v1/sessions/{session}/summarize"],
   transcript: ["GET", "/v1/sessions/{session}/transcript"],
   rules: ["GET", "/v1/sessions/{session}/rules"],
@@ -102,10 +91,5 @@ export const CALLS = {
   remember: ["POST", "/v1/memories"],
   fork: ["POST", "/v1/sessions/{session}/fork"],
   rewind: ["POST", "/v1/sessions/{session}/rewind"],
-  rollback: ["POST", "/v1/sessions/{session}/rollback"],
-  checkpoints: ["GET", "/v1/sessions/{session}/checkpoints"],
-  checkpoint: ["POST", "/v1/sessions/{session}/checkpoints"],
-  policies: ["GET", "/v1/policies"],
-  setPolicy: ["PUT", "/v1/policies/{name}"],
   events: ["GET", "/v1/events"],
 } as const;

@@ -76,10 +76,10 @@ test("prepareStep gives a model of the AI SDK a context that fits, in its own ob
   });
   const look = tool({
     inputSchema: jsonSchema({ type: "object", properties: { at: { type: "number" } } }),
-    execute: async ({ at }) => ({ found: `page ${at}: ${"something long to read ".repeat(60)}` }),
+    execute: async ({ at }) => ({ found: `page ${at}: ${"something long to read ".repeat(100)}` }),
   });
   const failures = [];
-  const prepared = prepareStep(session, (error) => failures.push(error));
+  const prepared = prepareStep(session, { onFailure: (error) => failures.push(error) });
   const done = await generateText({ model, tools: { look }, prompt: "Find it.", stopWhen: stepCountIs(20), prepareStep: prepared });
 
   assert.deepEqual(failures, []);
@@ -89,7 +89,7 @@ test("prepareStep gives a model of the AI SDK a context that fits, in its own ob
   assert.deepEqual(prompts[2].at(-1).content[0].output.type, "json"); // as the SDK has it, not as text
   assert.equal((await session.info()).last_seq, 12);
   const sizes = prompts.map((prompt) => JSON.stringify(prompt).length);
-  assert.ok(Math.max(...sizes) < 4 * 3000, `${sizes}`);
+  assert.ok(Math.max(...sizes) < 6 * 3000, `${sizes}`); // of 30,000 characters
   for (const prompt of prompts) {
     const calls = prompt.flatMap((m) => (m.role === "assistant" ? m.content.map((part) => part.toolCallId) : []));
     const results = prompt.flatMap((m) => (m.role === "tool" ? m.content.map((part) => part.toolCallId) : []));
@@ -100,8 +100,20 @@ test("prepareStep gives a model of the AI SDK a context that fits, in its own ob
 test("prepareStep leaves the SDK its own messages while turnmill cannot be asked", async () => {
   const failures = [];
   const nowhere = new Turnmill({ url: "http://127.0.0.1:1", retries: 0 }).session("s");
-  const prepared = prepareStep(nowhere, (error) => failures.push(error));
+  const prepared = prepareStep(nowhere, { onFailure: (error) => failures.push(error) });
 
   assert.deepEqual(await prepared({ messages: [{ role: "user", content: "Hi." }] }), {});
   assert.equal(failures.length, 1);
+});
+
+test("prepareStep takes the same words twice where only what is new is given, and once of all", async () => {
+  const yes = { role: "user", content: "Yes." };
+  const [fresh, whole] = [turnmill.session("sdk-new"), turnmill.session("sdk-all")];
+  for (const _ of [1, 2]) {
+    await prepareStep(fresh, { given: "new" })({ messages: [yes] });
+    await prepareStep(whole)({ messages: [yes, { role: "assistant", content: "Sure?" }, yes] });
+  }
+
+  assert.equal((await fresh.info()).last_seq, 2);
+  assert.equal((await whole.info()).last_seq, 3);
 });

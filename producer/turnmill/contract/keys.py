@@ -81,6 +81,8 @@ key                                  type    what                               
                                              archive is still to be compared with;
                                              under ``""`` the run that was noticed
 ``turnmill:quarantined:count``       string  how many there were, ever                permanent
+``turnmill:fleet``                   string  JSON: the numbers that metrics have of   its PX
+                                             all workers together
 ===================================  ======  =======================================  =========
 
 What the sessions of a framework share lies under the namespace's tag ``kept``:
@@ -272,6 +274,7 @@ TROUBLED = "turnmill:troubled"
 TROUBLED_MS = 300_000
 
 UNCOMPARED = "turnmill:uncompared"
+FLEET = "turnmill:fleet"
 
 QUARANTINED = "turnmill:quarantined"
 QUARANTINED_COUNT = "turnmill:quarantined:count"

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from turnmill import telemetry
 from turnmill.connection.urls import celery_broker
 from turnmill.contract import jobs
 from turnmill.contract.errors import InvalidInput
@@ -38,11 +39,16 @@ MOST: Final = 64
 
 
 class Message(NamedTuple):
-    """A Celery message, and how many hints it stands for."""
+    """A Celery message, and how many hints it stands for.
+
+    Attributes:
+        traces: by session, the span that the hint came from, where somebody traces.
+    """
 
     task: str
     words: tuple[object, ...]
     hints: int
+    traces: dict[str, str]
 
 
 class GatheredHints:
@@ -50,12 +56,15 @@ class GatheredHints:
 
     def __init__(self) -> None:
         self._sessions: dict[str, list[str]] = {}
+        self._traces: dict[str, dict[str, str]] = {}
         self._number = 0
         self._next_s = 0.0
 
-    def add(self, namespace: str, session: str) -> bool:
+    def add(self, namespace: str, session: str, *, trace: str = "") -> bool:
         """Add a hint; True when it is time to take them, however soon."""
         self._sessions.setdefault(namespace, []).append(session)
+        if trace:
+            self._traces.setdefault(namespace, {})[session] = trace
         self._number += 1
         return self._number >= MOST
 
@@ -69,8 +78,14 @@ class GatheredHints:
         pause_s = min(PAUSE_S * max(self._number, 1), LONGEST_PAUSE_S)
         self._next_s = time.monotonic() + pause_s
         taken, self._sessions, self._number = self._sessions, {}, 0
+        traces, self._traces = self._traces, {}
         return [
-            Message(jobs.ESTIMATE, _words(namespace, list(dict.fromkeys(hints))), len(hints))
+            Message(
+                jobs.ESTIMATE,
+                _words(namespace, list(dict.fromkeys(hints))),
+                len(hints),
+                traces.get(namespace, {}),
+            )
             for namespace, hints in taken.items()
         ]
 
@@ -217,7 +232,7 @@ class CeleryWaker:
         atexit.register(self.close)
 
     def _reset(self) -> None:
-        self._waiting: queue.Queue[tuple[str, tuple[str, ...]] | None] = queue.Queue(
+        self._waiting: queue.Queue[tuple[str, tuple[str, ...], str] | None] = queue.Queue(
             self._max_waiting
         )
         self._thread: threading.Thread | None = None
@@ -237,8 +252,9 @@ class CeleryWaker:
         """Hint a look at the session, or at a question; returns at once and never raises."""
         if self._thread is None or self._pid != os.getpid():
             self._start_thread()
+        words = (namespace, session, *((ask,) if ask else ()))
         try:
-            self._waiting.put_nowait((task, (namespace, session, *((ask,) if ask else ()))))
+            self._waiting.put_nowait((task, words, telemetry.traceparent()))
         except queue.Full:
             self._dropped += 1
 
@@ -283,22 +299,28 @@ class CeleryWaker:
                 continue
             if hint is None:
                 break
-            task, words = hint
+            task, words, trace = hint
             if task != jobs.ESTIMATE:
-                self._publish([Message(task, words, hints=1)])
-            elif gathered.add(*words):
+                traces = {words[1]: trace} if trace else {}
+                self._publish([Message(task, words, 1, traces)])
+            elif gathered.add(*words, trace=trace):
                 self._publish(gathered.take())
         self._publish(gathered.take())
 
     def _publish(self, messages: Iterable[Message]) -> None:
-        for task, words, hints in messages:
+        for task, words, hints, traces in messages:
             if time.monotonic() < self._quiet_until:
                 self._dropped += hints
                 continue
             try:
                 self._app = self._app or self._publisher()
                 self._app.send_task(
-                    task, args=words, queue=jobs.QUEUE_OF[task], retry=False, ignore_result=True
+                    task,
+                    args=words,
+                    queue=jobs.QUEUE_OF[task],
+                    retry=False,
+                    ignore_result=True,
+                    **telemetry.headers(traces),
                 )
                 self._published += hints
             except Exception:  # noqa: BLE001 - any broker's any failure: the sweep repairs it

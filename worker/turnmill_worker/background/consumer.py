@@ -27,6 +27,7 @@ from celery.worker.consumer import Consumer
 from kombu.transport import virtual
 
 from turnmill.contract.errors import TurnmillError
+from turnmill.telemetry import HEADER, traces_in
 from turnmill_worker.store.reports import RedisQuarantine
 
 MOST_BYTES: Final = 64 * 1024
@@ -109,7 +110,9 @@ def clean_headers(headers: Mapping[str, Any]) -> dict[str, Any]:
     """What of the headers Celery may see, if ``look_at`` found nothing wrong."""
     said = {name: headers[name] for name in _HEADERS if name in headers}
     told = {name: headers.get(name) for name in ("argsrepr", "kwargsrepr")}
-    return said | {name: text for name, text in told.items() if isinstance(text, str)}
+    said |= {name: text for name, text in told.items() if isinstance(text, str)}
+    traces = traces_in(headers.get(HEADER))
+    return said | ({HEADER: traces} if traces else {})
 
 
 def _headers_problem(headers: object) -> str:

@@ -12,6 +12,7 @@ from kombu.exceptions import OperationalError
 from turnmill.connection.transport import is_full
 from turnmill.contract import jobs
 from turnmill.contract.errors import TurnmillError
+from turnmill_worker import telemetry
 from turnmill_worker.ports.values import SessionRef
 
 
@@ -28,6 +29,7 @@ class CeleryHints:
 
     def send(self, task: str, ref: SessionRef) -> bool:
         """Publish a hint; False when the broker failed, which the sweep will repair."""
+        trace = telemetry.traceparent()
         try:
             self._app.send_task(
                 task,
@@ -35,6 +37,7 @@ class CeleryHints:
                 queue=jobs.QUEUE_OF[task],
                 retry=False,
                 ignore_result=True,
+                **telemetry.headers({ref.session: trace} if trace else {}),
             )
         except Exception as error:
             self.is_full = is_full(error) or is_full(error.__cause__)

@@ -53,6 +53,9 @@ def set_up_handlers(logger: logging.Logger, *, as_json: bool) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+    if logging.getLogger().level == logging.WARNING:
+        # Celery's default, which would leave out what came of each job; --loglevel=ERROR does.
+        logging.getLogger("turnmill_worker").setLevel(logging.INFO)
     for name in _REPETITIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
     for handler in [*logger.handlers, *logging.getLogger("multiprocessing").handlers]:

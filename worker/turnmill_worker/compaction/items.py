@@ -121,30 +121,18 @@ def says(words: frozenset[int], both: frozenset[int], *, least: float) -> bool:
     return bool(both) and len(both & words) >= least * len(both)
 
 
-def by_worth(
-    items: Iterable[Item],
-    worths: Mapping[int, float],
-    count: CountText,
-    *,
-    beside: Iterable[Item] = (),
-) -> list[Item]:
-    """The items, those first that say most with each token.
-
-    What another one said before, or one of those beside, counts less.
-    """
+def by_worth(items: Iterable[Item], worths: Mapping[int, float], count: CountText) -> list[Item]:
+    """The items, those first that say most with each token; what one says counts less in others."""
     left = dict(worths)
     waiting = [(item, item.words, count(item.line) + 1) for item in items]
-    said = [item.words for item in beside]
     found: list[Item] = []
-    while True:
-        for own in frozenset().union(*said):
-            left[own] = left.get(own, 0.0) * DECAY[own & KIND]
-        if not waiting:
-            return found
+    while waiting:
         best = max(waiting, key=lambda each: sum(left.get(own, 0.0) for own in each[1]) / each[2])
         waiting.remove(best)
         found.append(best[0])
-        said = [best[1]]
+        for own in best[1]:
+            left[own] = left.get(own, 0.0) * DECAY[own & KIND]
+    return found
 
 
 def fitting(items: Iterable[Item], tokens: int, count: CountText) -> list[Item]:

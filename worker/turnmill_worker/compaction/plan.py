@@ -156,7 +156,7 @@ def sent_context(snapshot: Snapshot) -> SentContext | None:
     """
     if snapshot.policy.summary_on != "context" or snapshot.usage.total > snapshot.limits.hard:
         return None
-    tracker = CallTracker()
+    tracker = CallTracker.after(snapshot.stored)
     turns = [tracker.repair(turn.shown) for turn in snapshot.turns]
     whole, is_open = segments(turns, turns)
     told = chain.from_iterable(whole[: len(whole) - is_open])

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from turnmill.contract.context import Elision, JsonMessage, Limits, StoredContext, Usage
+from turnmill.contract.images import blobs_of
 from turnmill.contract.marks import is_memories
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Policy
@@ -44,6 +45,14 @@ def images(messages: Sequence[JsonMessage]) -> int:
 def images_asked(stored: StoredContext) -> int:
     """Images in the open requests that stand for turns which are covered."""
     return sum(len(each.images) for each in stored.requests if each.seq <= stored.watermark)
+
+
+def blobs_shown(stored: StoredContext) -> list[str]:
+    """The sha256 of each image that a context shows itself, each once."""
+    shown = [message for pin in stored.pins for message in pin.messages]
+    shown += [elision.message for elision in stored.elisions]
+    shown += [{"content": list(request.images)} for request in stored.requests]
+    return blobs_of(shown)
 
 
 def image_parts(message: JsonMessage) -> list[int]:

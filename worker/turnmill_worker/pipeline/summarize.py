@@ -216,9 +216,7 @@ class Writer:
         # One scorer for all summarizers: they are measured by the same turns.
         scorer = scorer_of(plan, counter)
         *models, offline = self._summarizers(plan.snapshot.policy)
-        twin = _Once(
-            lambda: _carrying(self._draft(plan, counter, offline, scorer), counter, scorer)
-        )
+        twin = _Once(lambda: self._draft(plan, counter, offline, scorer))
         tries: list[Draft | Failure] = []
         work = partial(_prepare, plan, scorer, counter, twin)
         for summarizer in models:
@@ -234,7 +232,7 @@ class Writer:
         if patient and models:
             _defer(tries)
         try:
-            tries.append(twin())
+            tries.append(_carrying(twin(), counter, scorer) if models else twin())
         except (SummaryRejected, SummarizerFailed, Transient) as error:
             tries.append(error)
         return _chosen(tries)
@@ -299,6 +297,11 @@ def _made_by(twin: Callable[[], Draft] | None) -> Draft | None:
         return None
 
 
+def new_of(summary: Summary) -> Sequence[Item]:
+    """The statements of a summary that did not stand before."""
+    return summary.items[len(summary.items) - summary.added :]
+
+
 class _Once:
     """Drafts once, when it is asked first, and gives everybody the same."""
 
@@ -322,8 +325,7 @@ def _carrying(draft: Draft, counter: Counter, scorer: Scorer | None) -> Draft:
         replace(summary, items=items) for summary, items in zip(draft.summaries, stood, strict=True)
     ]
     try:
-        made = _Made(draft.plan, counter, scorer, requests, summaries)
-        found = made.with_items(None, least=draft.score)
+        found = _Made(draft.plan, counter, scorer, requests, summaries).with_items(draft)
     except SummaryRejected:
         return draft
     return replace(found, failed=draft.failed)
@@ -364,32 +366,31 @@ class _Made:
             for item in self._current(summary.items)
         ]
 
-    def with_items(self, twin: Draft | None, least: float | None = None) -> Draft:
+    def with_items(self, twin: Draft | None) -> Draft:
         """The draft with as many statements as leave no less than the twin has.
 
-        Those that stand in the twin stay; the others have the room that it leaves of the goal, too.
+        They have the room that it leaves of the goal, too.
 
         Raises:
             UnusableSummary: every one would leave less.
         """
-        stood = {item for _, item in twin.statements} if twin else set()
-        base = [own for own in self.items if own[1] in stood]
-        ranked = self._ranked([own for own in self.items if own[1] not in stood], base)
-        if twin and self._plan.request and least is None:
-            wider = self._plan.request.budget_tokens + room_left(self._plan, twin.context)
-            self._wide = replace(
-                self._plan, request=replace(self._plan.request, budget_tokens=wider)
-            )
-        floor = least or (twin.score if twin else 0.0)
+        if twin and self._plan.request:
+            # Passages stand in the text itself: what would frame them beside it is room, too.
+            own = self._counter.count(twin.context.summary)
+            wider = own + room_left(self._plan, twin.context)
+            request = replace(self._plan.request, budget_tokens=wider, ledger_tokens=0)
+            self._wide = replace(self._plan, request=request, ledger_tokens=0)
+        floor = twin.score if twin else 0.0
+        ranked = self._ranked()
         best: Draft | None = None
         few, at, many, tries = 0, len(ranked), len(ranked), 0
         while few < many and (best is None or tries < _ENOUGH_TRIES):
-            draft = self._tried([*base, *ranked[:at]], floor)
+            draft = self._tried(ranked[:at], floor)
             tries += 1
             best, few, many = (draft, at, many) if draft else (best, few, at - 1)
             at = (few + many + 1) // 2
         for one in ranked[1:_SINGLE_TRIES]:
-            best = best or self._tried([*base, one], floor)
+            best = best or self._tried([one], floor)
         if best is not None:
             return best
         raise UnusableSummary("outweighed", kinds=("outweighed",), items=self._told([]))
@@ -402,16 +403,16 @@ class _Made:
             return None
         return draft if draft.score >= floor else None
 
-    def _ranked(
-        self, items: Sequence[tuple[int, Item]], base: Sequence[tuple[int, Item]]
-    ) -> list[tuple[int, Item]]:
-        """The statements, those first that say most with each token beside those that stand."""
+    def _ranked(self) -> list[tuple[int, Item]]:
+        """The statements, those first that say most with each token, and a new one before all."""
         ranked = []
-        for at, request in enumerate(self._requests):
-            own = [item for place, item in items if place == at]
+        for at, (request, summary) in enumerate(zip(self._requests, self._summaries, strict=True)):
+            own = [item for place, item in self.items if place == at]
             if own and request.digest is not None:
-                stood = [item for place, item in base if place == at]
-                best = by_worth(own, request.digest.worths, self._counter.count, beside=stood)
+                best = by_worth(own, request.digest.worths, self._counter.count)
+                new = frozenset(new_of(summary))
+                first = next((item for item in best if item in new), best[0])
+                best = [first, *(item for item in best if item is not first)]
                 room = int(request.whole_tokens * _SHARE)
                 fit = fitting(best, room, self._counter.count)
                 ranked.append([(at, item) for item in fit])
@@ -457,7 +458,7 @@ class _Made:
         own = unlabelled(told(items, brief=request.brief))
         room = request.whole_tokens - self._counter.count(own) - 1
         if at == 0 and self._wide.request and self._plan.request:
-            room += self._wide.request.budget_tokens - self._plan.request.budget_tokens
+            room += self._wide.request.whole_tokens - self._plan.request.whole_tokens
         beside = request.digest.rest_of(request.whole_tokens, own, room)
         return "\n".join(filter(None, (own, quoted_lines(beside))))
 
@@ -471,7 +472,7 @@ class _Made:
         new: list[Item] = []
         dropped = Tally[str]()
         for summary in self._summaries:
-            new += summary.items[len(summary.items) - summary.added :]
+            new += new_of(summary)
             dropped.update(summary.dropped)
         if not new and not dropped:
             return {}

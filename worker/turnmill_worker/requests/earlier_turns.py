@@ -8,13 +8,12 @@ from types import MappingProxyType
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.estimate import Counter, Counters
-from turnmill.contract.images import blobs_of
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.render import render_head, system_message
 from turnmill.contract.tools import count_tools
-from turnmill_worker.compaction.snapshot import images, interactions
+from turnmill_worker.compaction.snapshot import blobs_shown, images, interactions
 from turnmill_worker.ports.protocols import Archive, States
 from turnmill_worker.ports.values import (
     ArchivedTurn,
@@ -89,11 +88,10 @@ class EarlierTurns:
         """Let Redis hold the images again that it released when their turns were archived."""
         if self._archive is None:
             return
-        stored = state.stored
-        shown = [m for pin in stored.pins for m in pin.messages]
-        shown += [elision.message for elision in stored.elisions]
-        shown += [{"content": list(request.images)} for request in stored.requests]
-        hashes = {*blobs_of(shown), *(sha for turn, _ in state.turns for sha in turn.blobs)}
+        hashes = {
+            *blobs_shown(state.stored),
+            *(sha for turn, _ in state.turns for sha in turn.blobs),
+        }
         if hashes:
             found = self._archive.blobs(ref.namespace, sorted(hashes))
             self._states.hold(ref, past.epoch, found.values())

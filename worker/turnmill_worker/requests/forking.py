@@ -25,11 +25,11 @@ from turnmill.contract.errors import (
     UnknownSession,
 )
 from turnmill.contract.estimate import Counters
-from turnmill.contract.images import blobs_of
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Seq, Version
 from turnmill.contract.results import Forked, RollbackResult
+from turnmill_worker.compaction.snapshot import blobs_shown
 from turnmill_worker.ports.protocols import Archive, States
 from turnmill_worker.ports.values import (
     ArchivedTurn,
@@ -239,9 +239,7 @@ class Forking:
             self._archive.store(begun.ref, begun.epoch, Batch(compactions=begun.commits))
             begun = replace(begun, turns=(), commits=())
         held = {sha for turn, _ in state.turns for sha in turn.blobs}
-        held |= set(blobs_of([m for pin in state.stored.pins for m in pin.messages]))
-        held |= set(blobs_of([each.message for each in state.stored.elisions]))
-        held |= set(blobs_of([{"content": list(r.images)} for r in state.stored.requests]))
+        held |= set(blobs_shown(state.stored))
         return replace(begun, images=tuple(self._images(parent, held).values()))
 
     def _state(self, now: Life, new: SessionRef, point: Point) -> Restored:

@@ -41,7 +41,7 @@ from turnmill_worker.store.outgoing import (
     release,
 )
 from turnmill_worker.store.scripts import keys_of, run, translated
-from turnmill_worker.store.sessions import decoded_known, encoded_known
+from turnmill_worker.store.sessions import context_words, decoded_known, encoded_known
 
 
 class RedisStates:
@@ -223,7 +223,7 @@ def _common(ref: SessionRef, past: SessionInRedis, state: Restored) -> dict[str,
         "newest_chain": (newest.chain or f"{newest.turn_id} {newest.at_ms}") if newest else "",
         "commit_id": uuid.uuid4().hex,
         "watermark": state.stored.watermark,
-        "body": Secret(state.stored.encode()),
+        **context_words(state.stored),
         "context_tokens": state.stored.tokens,
         "tail_tokens": sum(each.tokens for each in counted),
         "open_calls": json.dumps(list(state.open_calls)),
@@ -283,7 +283,7 @@ def _numbers(begun: Begun, told: Mapping[str, Any]) -> dict[str, Any]:
         "chain": hashlib.sha1(
             f"{begun.chain} {told['commit_id']}".encode(), usedforsecurity=False
         ).hexdigest(),
-        **{name: told[name] for name in (*same, "watermark", "interactions", "messages")},
+        **{name: told[name] for name in (*same, "watermark", "interactions", "messages", "shown")},
     }
 
 

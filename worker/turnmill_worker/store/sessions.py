@@ -27,6 +27,7 @@ from turnmill_worker.compaction.snapshot import (
     LoggedTurn,
     Snapshot,
     Tally,
+    blobs_shown,
     images,
     images_asked,
     interactions,
@@ -222,6 +223,11 @@ def _logged(entry: _Entry, tokens: int, elided: Mapping[int, JsonMessage]) -> Lo
     )
 
 
+def context_words(context: StoredContext) -> dict[str, str | bytes]:
+    """A context as scripts take it, with the images it shows: a cipher would hide them."""
+    return {"body": Secret(context.encode()), "shown": " ".join(blobs_shown(context))}
+
+
 class _Meta:
     """The meta fields both loading scripts return first, in their order, and the tools' tokens."""
 
@@ -403,7 +409,7 @@ class RedisSessions:
             expected_version=str(snapshot.version),
             commit_id=uuid.uuid4().hex,
             owner=owner,
-            body=Secret(context.encode()),
+            **context_words(context),
             known=Secret(encoded_known(known)),
             watermark=context.watermark,
             context_tokens=context.tokens,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
 from redis.asyncio import Redis
 
+from turnmill import telemetry
 from turnmill.client._async.connection import AsyncConnection
 from turnmill.client._async.session import AsyncContextManager
 from turnmill.client._async.trips import in_thread
@@ -266,15 +267,24 @@ class AsyncContextClient:
         return calls
 
     async def _push(self, pushes: Sequence[PushCall]) -> list[Pushed]:
-        settled = self._settle(pushes, await self._send(pushes, ()))
-        self._hint(settled)
-        if settled.failed:
-            raise settled.failed
-        return settled.pushed
+        with telemetry.call("push", self._namespace, pushes[0].session, len(pushes)):
+            settled = self._settle(pushes, await self._send(pushes, ()))
+            self._hint(settled)
+            if settled.failed:
+                raise settled.failed
+            return settled.pushed
 
     async def _step(self, pushes: Sequence[PushCall], beside: int) -> tuple[list[Pushed], Context]:
         """Send pushes of one session with a read behind them."""
         session = pushes[0].session
+        with telemetry.call("step", self._namespace, session, len(pushes)) as told:
+            pushed, context = await self._stepped(session, pushes, beside)
+            told.read(context.version, projected=context.projection is not None)
+        return pushed, context
+
+    async def _stepped(
+        self, session: SessionId, pushes: Sequence[PushCall], beside: int
+    ) -> tuple[list[Pushed], Context]:
         before = self._known(session)
         replies = await self._send(pushes, self._asked(session, before))
         settled = self._settle(pushes, replies)
@@ -287,7 +297,7 @@ class AsyncContextClient:
             if first.seq == 1 and not (first.duplicate and len(pushes) > 1):
                 # The policy it has may be settled only now.
                 await self._welcome(session)
-                return settled.pushed, await self.read(session, beside=beside)
+                return settled.pushed, await self._read(session, beside)
             found = await self._heard(session, beside, before, replies.read)
             return settled.pushed, await self._shown(session, beside, found)
         finally:
@@ -350,6 +360,12 @@ class AsyncContextClient:
 
         One round trip, two for new images; ``beside`` are tokens that the session is not told of.
         """
+        with telemetry.call("read", self._namespace, session) as told:
+            context = await self._read(session, beside)
+            told.read(context.version, projected=context.projection is not None)
+        return context
+
+    async def _read(self, session: str, beside: int) -> Context:
         return await self._shown(session, beside, await self._found(session, beside))
 
     async def rules(self, session: str) -> tuple[Rule, ...]:

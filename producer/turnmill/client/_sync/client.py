@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
 from redis import Redis
 
+from turnmill import telemetry
 from turnmill.client._sync.connection import Connection
 from turnmill.client._sync.session import ContextManager
 from turnmill.client._sync.trips import in_thread
@@ -267,15 +268,24 @@ class ContextClient:
         return calls
 
     def _push(self, pushes: Sequence[PushCall]) -> list[Pushed]:
-        settled = self._settle(pushes, self._send(pushes, ()))
-        self._hint(settled)
-        if settled.failed:
-            raise settled.failed
-        return settled.pushed
+        with telemetry.call("push", self._namespace, pushes[0].session, len(pushes)):
+            settled = self._settle(pushes, self._send(pushes, ()))
+            self._hint(settled)
+            if settled.failed:
+                raise settled.failed
+            return settled.pushed
 
     def _step(self, pushes: Sequence[PushCall], beside: int) -> tuple[list[Pushed], Context]:
         """Send pushes of one session with a read behind them."""
         session = pushes[0].session
+        with telemetry.call("step", self._namespace, session, len(pushes)) as told:
+            pushed, context = self._stepped(session, pushes, beside)
+            told.read(context.version, projected=context.projection is not None)
+        return pushed, context
+
+    def _stepped(
+        self, session: SessionId, pushes: Sequence[PushCall], beside: int
+    ) -> tuple[list[Pushed], Context]:
         before = self._known(session)
         replies = self._send(pushes, self._asked(session, before))
         settled = self._settle(pushes, replies)
@@ -288,7 +298,7 @@ class ContextClient:
             if first.seq == 1 and not (first.duplicate and len(pushes) > 1):
                 # The policy it has may be settled only now.
                 self._welcome(session)
-                return settled.pushed, self.read(session, beside=beside)
+                return settled.pushed, self._read(session, beside)
             found = self._heard(session, beside, before, replies.read)
             return settled.pushed, self._shown(session, beside, found)
         finally:
@@ -351,6 +361,12 @@ class ContextClient:
 
         One round trip, two for new images; ``beside`` are tokens that the session is not told of.
         """
+        with telemetry.call("read", self._namespace, session) as told:
+            context = self._read(session, beside)
+            told.read(context.version, projected=context.projection is not None)
+        return context
+
+    def _read(self, session: str, beside: int) -> Context:
         return self._shown(session, beside, self._found(session, beside))
 
     def rules(self, session: str) -> tuple[Rule, ...]:

@@ -1,7 +1,8 @@
 -- Write the context, if no commit and no change of policy or prompt came since it was loaded; turns it covers leave the log.
 -- KEYS: context, facts, meta, log, counts, covered, commits, compactions, lease, due, parked, unarchived
--- ARGV: session, epoch, revision, expected_version, expected_commit, newest, newest_chain, commit_id, owner, body, known, watermark:number, context_tokens:number, images:number, images_covered:number, interactions:number, messages:number, hard:number, soft_ratio:number, keep_records:number, summarized:number, record, detail, quality, channel, elided...
+-- ARGV: session, epoch, revision, expected_version, expected_commit, newest, newest_chain, commit_id, owner, body, shown, known, watermark:number, context_tokens:number, images:number, images_covered:number, interactions:number, messages:number, hard:number, soft_ratio:number, keep_records:number, summarized:number, record, detail, quality, channel, elided...
 -- expected_commit, newest, newest_chain: the last commit, and the newest turn it was planned from and that turn's chain (without one, its turn_id and time): positions alone are given out again where Redis returned to an earlier state
+-- shown: sha256 of the context's images; a cipher hides them in the body
 -- full: goes on
 -- returns: the new version or 0 when the session changed meanwhile, then 1 when it is over its soft limit still, with what its uncounted turns are expected to have
 local seen = redis.call('HMGET', meta, 'epoch', 'version', 'tail_tokens', 'system_tokens', 'expires_at',
@@ -46,7 +47,7 @@ end
 local system = (tonumber(seen[4]) or 0) + (tonumber(seen[9]) or 0)
 local soft = system + math.floor((hard - system) * soft_ratio)
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail,
-  'look_tokens', soft, 'summarized', summarized, 'commit_id', commit_id)
+  'look_tokens', soft, 'summarized', summarized, 'commit_id', commit_id, 'shown', shown)
 redis.call('HINCRBY', meta, 'compactions', 1)
 redis.call('HDEL', meta, 'put_off', 'model_failures', 'deferred', 'stale', 'spent', 'failures', 'error',
   'waits', 'waits_at', 'waits_why')

@@ -1,6 +1,6 @@
 -- Erase turns: others stand in their places, wherever they are, and the context is one made without them.
 -- KEYS: context, facts, meta, log, counts, covered, commits, compactions, checkpoints, named, events, ids, batch, backlog, due, parked, unarchived
--- ARGV: session, epoch, revision, expected_version, expected_commit, newest, newest_chain, commit_id, through:number, watermark:number, body, known, context_tokens:number, tail_tokens:number, open_calls, basis, images:number, images_before:number, interactions:number, messages:number, record, channel, is_due:number, remade:number, restored:number, erased:number, contexts:number, words...
+-- ARGV: session, epoch, revision, expected_version, expected_commit, newest, newest_chain, commit_id, through:number, watermark:number, body, shown, known, context_tokens:number, tail_tokens:number, open_calls, basis, images:number, images_before:number, interactions:number, messages:number, record, channel, is_due:number, remade:number, restored:number, erased:number, contexts:number, words...
 -- expected_commit, newest, newest_chain: as in commit.lua
 -- through: the newest turn that was looked at; later ones stay, not counted
 -- remade: the context is an earlier one, so that the one that was read goes from every place
@@ -138,7 +138,7 @@ redis.call('ZREM', parked, session)
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail_tokens,
   'counted_seq', string.format('%.0f', through), 'pending', pending, 'open_calls', open_calls, 'basis', basis,
   'images', images, 'images_before', images_before, 'interactions', interactions, 'messages', messages,
-  'commit_id', commit_id)
+  'commit_id', commit_id, 'shown', shown)
 redis.call('HINCRBY', meta, 'history_tokens', history)
 redis.call('XADD', compactions, '*', 'record', record)
 redis.call('XADD', commits, '*', 'version', version, 'record', record, 'context', body, 'detail', '',

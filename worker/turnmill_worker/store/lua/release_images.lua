@@ -31,6 +31,8 @@ for _, stream in ipairs({log, covered, commits, checkpoints, named}) do
   end
 end
 keep(redis.call('GET', context) or '', patterns.context)
+-- With a cipher, only this tells what the context shows.
+keep(redis.call('HGET', meta, 'shown') or '', patterns.blobs)
 
 local gone = 0
 for hash in pairs(idle) do

@@ -1,6 +1,6 @@
 -- Restore an earlier state: its context, its turns; later turns leave the log, marked for the archive.
 -- KEYS: context, meta, log, counts, covered, commits, compactions, checkpoints, named, ids, batch, backlog, due, parked, unarchived
--- ARGV: session, epoch, revision, expected_version, expected_commit, newest, newest_chain, commit_id, seq:number, watermark:number, body, context_tokens:number, tail_tokens:number, open_calls, basis, images:number, images_before:number, interactions:number, messages:number, quality, record, channel, used, is_due:number, entries...
+-- ARGV: session, epoch, revision, expected_version, expected_commit, newest, newest_chain, commit_id, seq:number, watermark:number, body, shown, context_tokens:number, tail_tokens:number, open_calls, basis, images:number, images_before:number, interactions:number, messages:number, quality, record, channel, used, is_due:number, entries...
 -- expected_commit, newest, newest_chain: as in commit.lua
 -- returns: the new version or 0 when the session changed meanwhile, then how many turns left
 local seen = redis.call('HMGET', meta, 'epoch', 'settings', 'version', 'counted_seq', 'last_seq', 'expires_at',
@@ -51,7 +51,7 @@ redis.call('HDEL', meta, 'look_bound', 'put_off', 'model_failures', 'deferred', 
 redis.call('ZREM', parked, session)
 redis.call('HSET', meta, 'watermark', watermark, 'context_tokens', context_tokens, 'tail_tokens', tail_tokens,
   'counted_seq', seen[5] or '0', 'pending', 0, 'open_calls', open_calls, 'basis', basis, 'images', images,
-  'images_before', images_before, 'interactions', interactions, 'messages', messages, 'commit_id', commit_id,
+  'images_before', images_before, 'interactions', interactions, 'messages', messages, 'commit_id', commit_id, 'shown', shown,
   'chain', redis.sha1hex((seen[9] or seen[1]) .. ' ' .. commit_id))
 redis.call('HINCRBY', meta, 'history_tokens', newly_counted)
 if quality ~= '' then

@@ -45,7 +45,6 @@ _LONGEST: Final = 2_000
 _THOUGHTS = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _FENCE = re.compile(r"\A```[a-z]{0,12}\n(.*)\n```\Z", re.DOTALL)
 _COMMA = re.compile(r",(?=\s*[}\]])")
-_OBJECT = re.compile(r"\{[^{}]{1,8000}\}")
 _HEADING = re.compile(r"(?:#{1,6}\s*\*{0,2}|\*\*)([^*\n:]{1,64}?)\*{0,2}:?\*{0,2}\s*$")
 _BULLET = re.compile(r"(?:[-*•]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s*)?")
 _LABEL = re.compile(r"\*{0,2}([^\W\d_][^\n:*]{0,24}?)\*{0,2}\s?[:：]\*{0,2}\s*")
@@ -82,13 +81,24 @@ def _values(text: str) -> Iterator[Any]:
     try:
         value, _ = json.JSONDecoder(strict=False).raw_decode(whole)
     except (ValueError, RecursionError):
-        for part in _OBJECT.findall(whole)[:_MOST]:
-            try:
-                yield json.loads(part, strict=False)
-            except ValueError:
-                continue
+        yield from _whole_objects(whole)
         return
     yield from _flat(value)
+
+
+def _whole_objects(text: str) -> Iterator[Any]:
+    """The objects that are whole in a text that is not; a brace in a string begins none."""
+    decoder, at = json.JSONDecoder(strict=False), 0
+    for _ in range(_MOST):
+        at = text.find("{", at)
+        if at < 0:
+            return
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at += 1
+        else:
+            yield value
 
 
 def _flat(value: Any) -> Iterator[Any]:

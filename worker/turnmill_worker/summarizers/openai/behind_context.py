@@ -12,9 +12,9 @@ from typing import Any, Final
 from turnmill.dialects.convert import from_chat
 from turnmill_worker.compaction.plan import SentContext
 from turnmill_worker.summarizers.openai.endpoint import Api, Prompt
-from turnmill_worker.summarizers.openai.prompts import Block, Entry, Marks, text_of
+from turnmill_worker.summarizers.openai.prompts import Block, Entry, text_of
 
-_FIRST_CHARS: Final = 60
+_FIRST_CHARS: Final = 40
 """Of each message, to find it by."""
 
 
@@ -27,10 +27,10 @@ def _speaks(tool: Mapping[str, Any], api: Api) -> bool:
     return tool.get("type") == "function" and ("function" in tool) == (api == "chat")
 
 
-def index_of(entries: Iterable[Entry], marks: Marks) -> Block:
-    """The messages that leave, by their numbers and first words."""
-    short = (replace(one, text=" ".join(one.text[:_FIRST_CHARS].split())) for one in entries)
-    return Block("conversation", "\n".join(map(marks.entry, short)))
+def index_of(entries: Iterable[Entry]) -> Block:
+    """The messages that leave, each on a line."""
+    first = ((one, " ".join(one.text[:_FIRST_CHARS].split())) for one in entries)
+    return Block("messages", "\n".join(f"#{one.seq} {one.role}: {text}" for one, text in first))
 
 
 def behind(context: SentContext, prompt: Prompt, api: Api) -> Prompt:

@@ -9,6 +9,7 @@ from typing import Final
 from turnmill.contract.estimate import Counter
 from turnmill.contract.names import Seq
 from turnmill.contract.render import without_memories
+from turnmill_worker import telemetry
 from turnmill_worker.compaction.items import Item, carried, fitting, still_true, told
 from turnmill_worker.compaction.plan import SentContext, SummaryRequest
 from turnmill_worker.errors import SummarizerMisconfigured, UnusableSummary
@@ -169,7 +170,9 @@ class Asker:
     def _answer(self, prompt: Prompt, answered: Answer | None) -> Answer:
         with done_while_waiting(self._verifier):
             answer = answered or self._setup.endpoint.ask(prompt, self._setup.options)
-        self.spent += self._setup.prices.spent(answer, self._setup.options.model)
+        spent = self._setup.prices.spent(answer, self._setup.options.model)
+        telemetry.spent(self._setup.options.model, spent)
+        self.spent += spent
         return answer
 
     def _limit(self, question: Question) -> int:
@@ -340,7 +343,7 @@ class Work:
         context, options = self.request.context, self.setup.options
         if context is None or self.setup.redactor or not can_be_sent(context, options.api):
             return None
-        index = index_of(self.entries, self.marks)
+        index = index_of(self.entries)
         used = context.tokens + self.count(instructions()) + self.count(index.text)
         if used + options.max_output_tokens + _FRAME_TOKENS > options.window_tokens * _MARGIN:
             return None

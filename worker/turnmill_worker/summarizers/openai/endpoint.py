@@ -33,6 +33,7 @@ from turnmill.connection.credentials import read_secret
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidInput
+from turnmill_worker import telemetry
 from turnmill_worker.errors import (
     EndpointRefused,
     RateLimited,
@@ -941,7 +942,9 @@ class GatedEndpoint:
                 keep()
 
             try:
-                answer = self._endpoint.ask(prompt, options, going_on)
+                with telemetry.ModelCall(options.model, options.max_output_tokens) as call:
+                    answer = self._endpoint.ask(prompt, options, going_on)
+                    call.answered(answer.model, answer.prompt_tokens, answer.completion_tokens)
             except (SummarizerUnavailable, EndpointRefused) as error:
                 self._gate.failed(round_, error, estimated=tokens)
                 raise

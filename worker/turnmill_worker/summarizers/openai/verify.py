@@ -22,7 +22,6 @@ Reason = Literal[
     "loop",
     "marks",
     "prompt",
-    "misquoted",
     "not-the-users",
     "from-a-tool",
     "unknown-message",
@@ -39,6 +38,9 @@ LEAST_CITED: Final = 0.5
 
 LEAST_SAID: Final = 0.6
 """So many stand in the messages altogether: a model may use some words of its own."""
+
+_VALUES: Final = 2
+"""So many values that all stand in those say enough of what an item rests on."""
 
 LEAST_BY_USER: Final = 0.5
 """So many stand in what the user said or answered, where an item says so of the user."""
@@ -113,7 +115,6 @@ class Messages:
             for seq, texts in self._users.items()
         }
         self._plain = {seq: plain("\n".join(texts)) for seq, texts in self._texts.items()}
-        self.everything = "\n".join(self._plain.values())
         self.seqs = frozenset(seq for seq in self._texts if seq)
         self._all: frozenset[int] | None = None
 
@@ -125,6 +126,14 @@ class Messages:
             return False
         return any(
             sum(row in said for row in rows) >= _COPY * len(rows) for said in self._plain.values()
+        )
+
+    def stands(self, value: str, seqs: Iterable[int]) -> bool:
+        """Whether a value stands in one of these messages, as a whole."""
+        wanted, said = plain(value), "\n".join(self._plain[seq] for seq in seqs)
+        return _is_whole_in(said, wanted) or (
+            any(map(str.isdigit, wanted))
+            and _is_whole_in(_THOUSANDS.sub("", said), _THOUSANDS.sub("", wanted))
         )
 
     def words(self, seqs: Iterable[int], *, spoken: bool = False) -> frozenset[int]:
@@ -145,12 +154,6 @@ class Messages:
     def users(self, seq: int) -> bool:
         """Whether the user speaks there."""
         return seq in self._users
-
-    def quoted_in(self, quote: str, first: Sequence[int]) -> int:
-        """The message in which a quotation stands, best one of these; 0 if there is none."""
-        wanted = plain(quote)
-        order = (*first, *(seq for seq in sorted(self._plain, reverse=True) if seq not in first))
-        return next((seq for seq in order if seq and wanted in self._plain.get(seq, "")), 0)
 
     def only_user(self, seq: int) -> bool:
         """Whether nobody but the user speaks there."""
@@ -241,18 +244,14 @@ class Verifier:
         """The item with the messages it rests on.
 
         What rests on the user's messages alone is told in the user's words, whatever was made of
-        them: a model only chooses which.
+        them: a model only chooses which. Other quotations decide nothing: where a schema asks for
+        one in every item, models write something there.
         """
         messages = self._messages
         seqs = tuple(seq for seq in item.seqs if seq in messages.seqs)
         if item.kind in _USERS_OWN:
             words, seq = self._said(item.quote or item.text, seqs)
             return item._replace(text=words, seqs=(seq,)) if words else "not-the-users"
-        if item.quote:
-            where = messages.quoted_in(item.quote, seqs)
-            if not where:
-                return "misquoted"
-            seqs = seqs if where in seqs else (where,)
         if not seqs:
             where = messages.nearest(item.words)
             seqs = (where,) if where else ()
@@ -302,11 +301,12 @@ class Verifier:
             return None if messages.is_users(item.text, item.seqs) else "not-the-users"
         if item.kind in _OF_SPEAKERS and not any(map(messages.spoken_in, item.seqs)):
             return "from-a-tool"
-        if any(not self.stands(value) for value in values_of(item.text)):
+        values = values_of(item.text)
+        if any(not messages.stands(value, item.seqs) for value in values):
             return "unknown-value"
         own = item.words - _USERS
         cited = messages.words(item.seqs, spoken=item.kind in _OF_SPEAKERS)
-        is_cited = says(cited, own, least=LEAST_CITED)
+        is_cited = len(values) >= _VALUES or says(cited, own, least=LEAST_CITED)
         if not is_cited or not says(messages.all_words, own, least=LEAST_SAID):
             return "unsupported"
         if _USER.search(item.text) and not self._of_user(item.seqs, own):
@@ -318,14 +318,6 @@ class Verifier:
         own = [seq for seq in seqs if self._messages.users(seq)]
         around = (*own, *(seq - 1 for seq in own))
         return says(self._messages.words(around, spoken=True), words, least=LEAST_BY_USER)
-
-    def stands(self, value: str) -> bool:
-        """Whether a value stands in the messages, as a whole."""
-        wanted, said = plain(value), self._messages.everything
-        return _is_whole_in(said, wanted) or (
-            any(map(str.isdigit, wanted))
-            and _is_whole_in(_THOUSANDS.sub("", said), _THOUSANDS.sub("", wanted))
-        )
 
 
 def _stands_in(said: Iterable[frozenset[int]], item: Item) -> bool:
@@ -350,7 +342,7 @@ def values_of(text: str) -> list[str]:
     for token in _TOKEN.findall(text):
         kind = kind_of(token)
         if kind in IDENTIFIERS and kind != CAPS:
-            found.append(token.strip("$€£%~"))
+            found.append(token.strip("#$€£@%~"))
     return [value for value in found if value]
 
 
