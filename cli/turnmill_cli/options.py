@@ -111,6 +111,9 @@ Timeout = Annotated[
     float, typer.Option("--timeout", min=0, metavar="SECONDS", help="Longest wait for a worker.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+AllNamespaces = Annotated[
+    bool, typer.Option("--all-namespaces", "-A", help="Look at every namespace.")
+]
 Limit = Annotated[int, typer.Option(min=0, help="List at most this many. 0 lists all.")]
 
 
@@ -200,6 +203,13 @@ class Connection:
         except InvalidInput as error:
             raise typer.BadParameter(str(error), param_hint="--redis-url") from None
         return namespace(self.namespace)
+
+
+def views_of_all(view: RedisView) -> list[RedisView]:
+    """A view of each namespace there is."""
+    from turnmill_cli.redis_view import RedisView, all_namespaces  # noqa: PLC0415 - as above
+
+    return [RedisView(view.client, name) for name in all_namespaces(view.client)]
 
 
 class CommandApp(typer.Typer):
