@@ -46,7 +46,7 @@ def test_the_doctor_says_when_two_workers_share_a_name(
 
 
 def test_workers_that_are_given_no_name_have_one_each() -> None:
-    usual, given = (SimpleNamespace(hostname=name) for name in (default_nodename(None), "mine@h"))
+    usual, given = (SimpleNamespace(hostname=name) for name in (default_nodename(""), "mine@h"))
 
     for worker in (usual, given):
         worker_app._name_apart(worker.hostname, worker)

@@ -8,6 +8,7 @@ import socket
 import sys
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import redis
@@ -20,7 +21,7 @@ from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.local import children as specs
 from turnmill_cli.local import tether
 from turnmill_cli.local.children import Child, ChildSpec, end
-from turnmill_cli.local.flower_config import sentence
+from turnmill_cli.local.flower_config import format_task, sentence
 from turnmill_cli.local.processes import (
     PAUSES_S,
     Supervisor,
@@ -199,12 +200,25 @@ def unused_port() -> int:
             "committed a (m): 2 items kept, 4 not: 3 unsupported, 1 loop",
         ),
         ("{'outcome': 'skipped', 'session': 's'}", "skipped s: nothing to do"),
+        ("Retry(Retry(...), {'outcome': 'deferred', 'session': 's'}, 1.0)", "deferred s"),
         ("None", "None"),
         ("{'cut off", "{'cut off"),
     ],
 )
 def test_flower_tells_an_outcome_as_a_sentence(result: object, told: object) -> None:
     assert sentence(result) == told
+
+
+def test_flower_shows_what_stood_in_how_long_a_job_waited_and_what_it_cost() -> None:
+    told = "{'outcome': 'committed', 'session': 's', 'model': 'm', 'failed': ('X',), "
+    told += "'cost_usd': 0.0021}"
+    task = SimpleNamespace(state="SUCCESS", args="('n', 's')", result=told, exception=None)
+    task.received, task.started = 1.0, 4.0
+
+    shown = format_task(task)
+
+    assert shown.state == "STOOD IN"
+    assert shown.result == "committed s (m after X): $0.0021 (waited 3 s in its worker)"
 
 
 RUNNING = UpRunning("redis://127.0.0.1:7/0", "")

@@ -99,7 +99,7 @@ _health: HealthServer | None = None
 @signals.celeryd_init.connect
 def _name_apart(sender: str, instance: Any, **_: Any) -> None:
     """Two workers of one host need two names: Celery's usual one is the host's alone."""
-    if sender == default_nodename(None):
+    if sender == default_nodename(""):
         instance.hostname = nodename(f"worker-{os.getpid()}", gethostname())
 
 

@@ -57,7 +57,8 @@ def flower(options: FlowerOptions) -> None:
     """Run Flower, which shows the workers and their jobs, until Ctrl-C.
 
     It listens on this machine alone unless --address says more; then it needs --basic-auth-file.
-    Search for result:deferred, result:below-quality or state:FAILURE to find what did not work out.
+    What is tried again is RETRY, and what came to nothing is FAILURE; result:after finds summaries
+    that another had to write.
     Any other option of Flower is a variable: FLOWER_READ_ONLY=false, for example.
     """
     check_installed(with_flower=True)
