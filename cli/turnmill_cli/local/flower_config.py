@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from flower import urls
+from flower import urls  # type: ignore[import-untyped]
 from tornado.web import StaticFileHandler
 
 from turnmill_cli.output import count, items_line
