@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from turnmill_cli.options import UP_DATA_DIR, setting
+from turnmill_cli.options import setting
 from turnmill_cli.output import CommandFailed, needing, safe_url
+from turnmill_cli.running import UP_DATA_DIR
 
 if TYPE_CHECKING:
     from turnmill_worker.archive import SqlArchive

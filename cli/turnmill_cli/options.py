@@ -26,6 +26,7 @@ from turnmill.connection.urls import celery_broker, store_url
 from turnmill.contract.errors import InvalidInput, InvalidPolicy
 from turnmill.contract.names import Namespace, namespace
 from turnmill.contract.policy import Policy
+from turnmill_cli.running import UP_DATA_DIR, running_in
 
 if TYPE_CHECKING:
     from turnmill.client._sync.client import ContextClient
@@ -61,20 +62,11 @@ def setting(
 
 TIMEOUT_S = 5.0
 REDIS_URL = "redis://localhost:6379/0"
-UP_DATA_DIR = Path("turnmill-data")
-"""Where `turnmill up` keeps everything, unless told otherwise."""
-
-UP_RECORD = "up.json"
-"""In that folder, where the `turnmill up` that runs there is found."""
 
 
 def redis_here() -> str:
     """The Redis of the `turnmill up` that runs in this folder, else the one on the usual port."""
     folder = Path(os.environ.get("TURNMILL_DATA_DIR") or UP_DATA_DIR)
-    if not (folder / UP_RECORD).exists():
-        return REDIS_URL
-    from turnmill_cli.local.processes import running_in  # noqa: PLC0415 - slow, and seldom needed
-
     running = running_in(folder)
     return running.redis_url if running else REDIS_URL
 

@@ -23,6 +23,7 @@ DAY_MS = 86_400_000
 @pytest.fixture
 def compacted(client: ContextClient, redis_client: redis.Redis) -> ContextClient:
     """A session with three compactions, of which one was long ago."""
+    redis_client.flushall()  # of all namespaces, those of other tests too
     client.push("s", {"role": "user", "content": "private words"})
     keys = session_keys(client.namespace, SessionId("s"))
     seconds, _ = redis_client.time()

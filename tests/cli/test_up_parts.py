@@ -25,16 +25,14 @@ from turnmill_cli.local.flower_config import format_task, sentence
 from turnmill_cli.local.processes import (
     PAUSES_S,
     Supervisor,
-    UpRunning,
-    announce,
     locked,
-    running_in,
     stop_signals,
 )
 from turnmill_cli.local.up import StatusReader
 from turnmill_cli.options import REDIS_URL, Connection
 from turnmill_cli.output import CommandFailed
 from turnmill_cli.redis_view import NamespacesView
+from turnmill_cli.running import UpRunning, announce, running_in
 
 STUBBORN = """
 import signal, time

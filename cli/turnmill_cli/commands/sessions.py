@@ -319,9 +319,7 @@ def sessions(
     print_rows(
         shown,
         _columns(now_ms, everywhere=everywhere),
-        none="no such sessions"
-        if is_some
-        else ("no sessions" if everywhere else _none_in(connection.namespace)),
+        none="no such sessions" if is_some else _none_in(connection.namespace, everywhere),
         as_json=_row_as_dict if as_json else None,
         noun="session",
         style=lambda row: None if row[0].under_limit else "yellow",
@@ -387,7 +385,9 @@ def _columns(now_ms: int, *, everywhere: bool) -> dict[str, Any]:
     }
 
 
-def _none_in(namespace: str) -> str:
+def _none_in(namespace: str, everywhere: bool) -> str:
+    if everywhere:
+        return "no sessions"
     return f"no sessions in namespace {namespace}; `turnmill sessions -A` lists those of all"
 
 

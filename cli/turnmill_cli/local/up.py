@@ -31,13 +31,10 @@ from turnmill_cli.local.children import (
 from turnmill_cli.local.processes import (
     StopSignals,
     Supervisor,
-    UpRunning,
-    announce,
     locked,
     stop_signals,
 )
 from turnmill_cli.options import (
-    UP_DATA_DIR,
     BrokerPasswordFile,
     BrokerUrl,
     Connection,
@@ -46,6 +43,7 @@ from turnmill_cli.options import (
 )
 from turnmill_cli.output import CommandFailed, clean, count, safe_url, stdout
 from turnmill_cli.redis_view import NamespacesView
+from turnmill_cli.running import UP_DATA_DIR, UpRunning, announce
 
 # --- the line that says how things are ------------------------------------------------------------
 
