@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from turnmill_cli.options import setting
 from turnmill_cli.output import CommandFailed, needing, safe_url
+from turnmill_cli.running import UP_DATA_DIR
 
 if TYPE_CHECKING:
     from turnmill_worker.archive import SqlArchive
-
-UP_DATA_DIR = Path("turnmill-data")
-"""Where `turnmill up` keeps everything, unless told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,12 +38,20 @@ class BrokerView:
         """How many messages wait in each queue; 0 for one that does not exist yet."""
         return {queue: self._length(queue) for queue in jobs.QUEUES}
 
-    def consumers(self) -> dict[str, list[str]]:
-        """The queues every worker that answers consumes, by node name."""
-        found = self._app.control.inspect(
-            timeout=self._timeout_s, connection=self._connected()
-        ).active_queues()
-        return {node: [queue["name"] for queue in queues] for node, queues in (found or {}).items()}
+    def consumers(self) -> list[tuple[str, list[str]]]:
+        """Each worker that answers: its node name, and the queues it consumes.
+
+        Not by node: two workers may share a name.
+        """
+        replies = self._app.control.broadcast(
+            "active_queues", reply=True, timeout=self._timeout_s, connection=self._connected()
+        )
+        return [
+            (node, [queue["name"] for queue in queues])
+            for reply in replies or ()
+            for node, queues in reply.items()
+            if isinstance(queues, list)
+        ]
 
     def answering(self, nodes: Collection[str]) -> set[str]:
         """Those of the nodes that answer; returns as soon as all do."""

@@ -26,12 +26,12 @@ import typer
 from turnmill import Context
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.policy import Policy
-from turnmill_cli.archive_database import UP_DATA_DIR
-from turnmill_cli.local.processes import LocalPipeline, local_pipeline, running_in
+from turnmill_cli.local.processes import LocalPipeline, local_pipeline
 from turnmill_cli.options import JsonFlag, setting
 from turnmill_cli.output import count, print_note
 from turnmill_cli.progress import progress
 from turnmill_cli.replay import ReplaySettings, report, run_agents
+from turnmill_cli.running import UP_DATA_DIR, running_in
 
 # --- tools: they really look at files, those of the installed standard library --------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -25,6 +26,7 @@ from turnmill.connection.urls import celery_broker, store_url
 from turnmill.contract.errors import InvalidInput, InvalidPolicy
 from turnmill.contract.names import Namespace, namespace
 from turnmill.contract.policy import Policy
+from turnmill_cli.running import UP_DATA_DIR, running_in
 
 if TYPE_CHECKING:
     from turnmill.client._sync.client import ContextClient
@@ -35,15 +37,21 @@ PANEL = "Connection"
 
 
 def setting(
-    option: str, metavar: str, told: str, *, panel: str = PANEL, shown: bool = False
+    option: str,
+    metavar: str,
+    told: str,
+    *,
+    panel: str = PANEL,
+    shown: bool | str = False,
+    short: str = "",
 ) -> Any:
     """An option that a variable of the environment sets too: ``--redis-url``, TURNMILL_REDIS_URL.
 
-    ``shown`` says whether the help names its default.
+    ``shown`` says whether the help names its default, or in which words.
     """
     variable = option.removeprefix("--").replace("-", "_").upper()
     return typer.Option(
-        option,
+        *filter(None, (option, short)),
         metavar=metavar,
         envvar=f"TURNMILL_{variable}",
         help=told,
@@ -55,6 +63,23 @@ def setting(
 TIMEOUT_S = 5.0
 REDIS_URL = "redis://localhost:6379/0"
 
+
+def redis_here() -> str:
+    """The Redis of the `turnmill up` that runs in this folder, else the one on the usual port."""
+    folder = Path(os.environ.get("TURNMILL_DATA_DIR") or UP_DATA_DIR)
+    running = running_in(folder)
+    return running.redis_url if running else REDIS_URL
+
+
+RedisUrl = Annotated[
+    str,
+    setting(
+        "--redis-url",
+        "URL",
+        "The Redis that holds the sessions.",
+        shown=f"that of `turnmill up` in this folder, else {REDIS_URL}",
+    ),
+]
 
 BrokerUrl = Annotated[
     str,
@@ -68,7 +93,7 @@ BrokerPasswordFile = Annotated[
     Path | None, setting("--broker-password-file", "FILE", "A file with the broker's password.")
 ]
 NamespaceName = Annotated[
-    str, setting("--namespace", "NAME", "The namespace of the sessions.", shown=True)
+    str, setting("--namespace", "NAME", "The namespace of the sessions.", shown=True, short="-n")
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 SessionName = Annotated[
@@ -78,6 +103,9 @@ Timeout = Annotated[
     float, typer.Option("--timeout", min=0, metavar="SECONDS", help="Longest wait for a worker.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+AllNamespaces = Annotated[
+    bool, typer.Option("--all-namespaces", "-A", help="Look at every namespace.")
+]
 Limit = Annotated[int, typer.Option(min=0, help="List at most this many. 0 lists all.")]
 
 
@@ -86,12 +114,11 @@ class Connection:
     """The sessions a command works on, and how it reaches them; also the options that say so.
 
     Attributes:
+        redis_url: where none is given, that of the `turnmill up` in this folder, or the usual one.
         broker_url: empty when the broker is the Redis of the sessions.
     """
 
-    redis_url: Annotated[
-        str, setting("--redis-url", "URL", "The Redis that holds the sessions.", shown=True)
-    ] = REDIS_URL
+    redis_url: RedisUrl = ""
     broker_url: BrokerUrl = ""
     namespace: NamespaceName = "default"
     redis_password_file: RedisPasswordFile = None
@@ -100,6 +127,9 @@ class Connection:
         str,
         setting("--cipher", "MODULE:NAME", "What encrypts stored content, as set for the workers."),
     ] = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "redis_url", self.redis_url or redis_here())
 
     @property
     def store(self) -> str:
@@ -142,7 +172,7 @@ class Connection:
         import redis  # noqa: PLC0415 - as above
 
         from turnmill.connection.store_client import store_client  # noqa: PLC0415
-        from turnmill.connection.transport import translate  # noqa: PLC0415
+        from turnmill.connection.transport import server_name, translate  # noqa: PLC0415
         from turnmill_cli.redis_view import RedisView  # noqa: PLC0415
 
         name = self.check()
@@ -151,7 +181,7 @@ class Connection:
             with closing(made) as client:
                 yield RedisView(client, name)
         except redis.RedisError as error:
-            raise translate(error) from error
+            raise translate(error, server_name(self.redis_url)) from error
 
     def check(self) -> Namespace:
         """The namespace's name, when it and the URL are valid.
@@ -165,6 +195,13 @@ class Connection:
         except InvalidInput as error:
             raise typer.BadParameter(str(error), param_hint="--redis-url") from None
         return namespace(self.namespace)
+
+
+def views_of_all(view: RedisView) -> list[RedisView]:
+    """A view of each namespace there is."""
+    from turnmill_cli.redis_view import RedisView, all_namespaces  # noqa: PLC0415 - as above
+
+    return [RedisView(view.client, name) for name in all_namespaces(view.client)]
 
 
 class CommandApp(typer.Typer):

@@ -229,6 +229,24 @@ class RedisView:
         entries = self.client.xrange(session_keys(self.namespace, session_id(session)).compactions)
         return [(int(at.split(b"-")[0]), json.loads(f[b"record"])) for at, f in entries]
 
+    def newest_compactions(
+        self, sessions: Sequence[SessionId], most: int = 20
+    ) -> list[dict[str, Any]]:
+        """The newest records of each of the sessions' commits, with ``at_ms``."""
+        found: list[dict[str, Any]] = []
+        for start in range(0, len(sessions), SESSIONS_AT_ONCE):
+            with self.client.pipeline(transaction=False) as pipe:
+                for name in sessions[start : start + SESSIONS_AT_ONCE]:
+                    keys = session_keys(self.namespace, name)
+                    pipe.xrevrange(keys.compactions, count=most or None)
+                replies = pipe.execute()
+            found += [
+                {**json.loads(fields[b"record"]), "at_ms": int(at.split(b"-")[0])}
+                for reply in replies
+                for at, fields in reply
+            ]
+        return found
+
 
 class CommitListener:
     """Hears of each commit in every namespace."""

@@ -501,7 +501,10 @@ class PipelineOptions:
         ),
     ] = 2
     namespace: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Namespace to play in. Default: a new one.")
+        str | None,
+        typer.Option(
+            "--namespace", "-n", metavar="NAME", help="Namespace to play in. Default: a new one."
+        ),
     ] = None
     keep: Annotated[
         bool, typer.Option("--keep", help="Do not forget the sessions; needs --redis-url.")

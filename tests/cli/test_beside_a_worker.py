@@ -3,26 +3,57 @@
 from __future__ import annotations
 
 import getpass
+import os
+import socket
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import redis
+from celery.utils.nodenames import default_nodename
 
 from tests.archive.records import turn
 from tests.cli.commands import Ran
 from tests.cli.conversation import settled, talk
 from tests.image_parts import data_url, png, showing
-from tests.processes import wait_until
+from tests.processes import WorkerProcess, wait_until
 from turnmill import ContextClient, Policy, Trajectory
+from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
+from turnmill_worker import app as worker_app
 from turnmill_worker.archive import SqlArchive
 from turnmill_worker.ports.values import Batch, SessionRef
 
 pytestmark = pytest.mark.worker
+
+# --- who works ------------------------------------------------------------------------------------
+
+
+def test_the_doctor_says_when_two_workers_share_a_name(
+    served: Callable[..., Ran], redis_server: EmbeddedRedis, tmp_path: Path
+) -> None:
+    with WorkerProcess(redis_server.url, tmp_path):
+        ran = served("doctor", "--json")
+
+    workers = next(check for check in ran.json["checks"] if check["name"] == "workers")
+    assert workers["status"] == "warning"
+    assert workers["found"].startswith("share a name: test@")
+    assert workers["found"].endswith(" (2 workers)")
+
+
+def test_workers_that_are_given_no_name_have_one_each() -> None:
+    usual, given = (SimpleNamespace(hostname=name) for name in (default_nodename(""), "mine@h"))
+
+    for worker in (usual, given):
+        worker_app._name_apart(worker.hostname, worker)
+
+    assert usual.hostname == f"worker-{os.getpid()}@{socket.gethostname()}"
+    assert given.hostname == "mine@h"
+
 
 # --- checkpoints and compact ----------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import redis
 from tests.cli.commands import Ran
 from tests.redis.conftest import Worker
 from turnmill import ContextClient, Policy
+from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.store.sessions import RedisSessions
@@ -450,6 +451,61 @@ def test_the_doctor_counts_parked_sessions(turnmill: Callable[..., Ran], stuck: 
     assert found["parked"]["status"] == "warning"
     assert found["parked"]["found"].startswith("2 sessions")
     assert "retry" in found["parked"]["advice"]
+
+
+def test_the_state_of_each_session_is_told_and_can_be_asked_for(
+    turnmill: Callable[..., Ran], client: ContextClient, redis_client: redis.Redis, stuck: list[str]
+) -> None:
+    client.open("full", Policy(max_tokens=1000))
+    client.push("full", {"role": "user", "content": "words " * 2000})
+    for name in ("fine", *stuck):
+        keys = session_keys(client.namespace, SessionId(name))
+        redis_client.zrem(keys.backlog, name)
+
+    every = {row["session"]: row["state"] for row in turnmill("sessions", "--json").json}
+    waiting = turnmill("sessions", "--waiting", "--json").json
+    over = turnmill("sessions", "--over-soft", "-A", "--json").json
+
+    assert every == {"full": every["full"], "fine": "ok", "one": "parked", "two": "parked"}
+    assert every["full"].startswith("over-hard")
+    assert {row["session"] for row in waiting} >= set(stuck)
+    assert "fine" not in {row["session"] for row in waiting}
+    assert [row["session"] for row in over if row["namespace"] == client.namespace] == ["full"]
+    assert "no such sessions" in turnmill("sessions", "--over-soft", "-n", "nobody-here").stdout
+
+
+def test_the_doctor_looks_everywhere_and_can_be_strict(
+    turnmill: Callable[..., Ran], stuck: list[str], namespace: str
+) -> None:
+    words = ("doctor", "-n", "nobody-here", "--json")
+    here, there = (turnmill(*words, *more).json["checks"] for more in ((), ("-A",)))
+    strict = turnmill("doctor", "--json", "--strict")
+
+    told = f"{len(stuck)} sessions of {namespace}"
+    assert told not in {check["found"] for check in here}
+    assert told in {check["found"] for check in there}
+    assert (strict.exit_code, strict.json["ok"]) == (1, False)
+
+
+@pytest.mark.parametrize(("refused", "status"), [(5, "warning"), (1, "ok")])
+def test_the_doctor_warns_when_most_answers_of_a_model_are_refused(
+    turnmill: Callable[..., Ran],
+    client: ContextClient,
+    redis_client: redis.Redis,
+    refused: int,
+    status: str,
+) -> None:
+    client.push("s", {"role": "user", "content": "x"})
+    keys = session_keys(client.namespace, SessionId("s"))
+    why = ["UnusableSummary: wrong-language"]
+    for record in [{"model": "extractive", "failed": why}] * refused + [{"model": "m"}] * 3:
+        redis_client.xadd(keys.compactions, {"record": json.dumps(record)})
+
+    found = checks(turnmill("doctor", "--json"))["answers"]
+
+    assert found["status"] == status
+    assert found["found"].startswith(f"{refused} of {refused + 3} answers of models refused")
+    assert ("wrong-language" in found["found"]) is (status == "warning")
 
 
 # --- info tokens ----------------------------------------------------------------------------------

@@ -85,6 +85,9 @@ def test_flower_shows_outcomes_and_lets_nobody_change_anything(running: UpProces
     wait_until(lambda: "estimated shown: 1 turn, " in page(), what="the outcome in Flower")
     assert "'default', 'shown'" in page()
     assert "again and again" not in page()
+    assert b"task-uuid-short { display: inline; }" in get(
+        running.flower_port, "/static/css/flower.css"
+    )
 
 
 def test_a_demo_beside_it_works_with_its_workers(running: UpProcess, tmp_path: Path) -> None:

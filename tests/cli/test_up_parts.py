@@ -8,6 +8,7 @@ import socket
 import sys
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import redis
@@ -20,19 +21,18 @@ from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.local import children as specs
 from turnmill_cli.local import tether
 from turnmill_cli.local.children import Child, ChildSpec, end
-from turnmill_cli.local.flower_config import sentence
+from turnmill_cli.local.flower_config import format_task, sentence
 from turnmill_cli.local.processes import (
     PAUSES_S,
     Supervisor,
-    UpRunning,
-    announce,
     locked,
-    running_in,
     stop_signals,
 )
 from turnmill_cli.local.up import StatusReader
+from turnmill_cli.options import REDIS_URL, Connection
 from turnmill_cli.output import CommandFailed
 from turnmill_cli.redis_view import NamespacesView
+from turnmill_cli.running import UpRunning, announce, running_in
 
 STUBBORN = """
 import signal, time
@@ -198,6 +198,7 @@ def unused_port() -> int:
             "committed a (m): 2 items kept, 4 not: 3 unsupported, 1 loop",
         ),
         ("{'outcome': 'skipped', 'session': 's'}", "skipped s: nothing to do"),
+        ("Retry(Retry(...), {'outcome': 'deferred', 'session': 's'}, 1.0)", "deferred s"),
         ("None", "None"),
         ("{'cut off", "{'cut off"),
     ],
@@ -206,7 +207,33 @@ def test_flower_tells_an_outcome_as_a_sentence(result: object, told: object) -> 
     assert sentence(result) == told
 
 
+def test_flower_shows_what_stood_in_how_long_a_job_waited_and_what_it_cost() -> None:
+    told = "{'outcome': 'committed', 'session': 's', 'model': 'm', 'failed': ('X',), "
+    told += "'cost_usd': 0.0021}"
+    task = SimpleNamespace(state="SUCCESS", args="('n', 's')", result=told, exception=None)
+    task.received, task.started = 1.0, 4.0
+
+    shown = format_task(task)
+
+    assert shown.state == "STOOD IN"
+    assert shown.result == "committed s (m after X): $0.0021 (waited 3 s in its worker)"
+
+
 RUNNING = UpRunning("redis://127.0.0.1:7/0", "")
+
+
+def test_commands_find_the_up_that_runs_in_their_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TURNMILL_DATA_DIR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with locked(tmp_path / "turnmill-data"):
+        announce(tmp_path / "turnmill-data", RUNNING)
+
+        found = [Connection().redis_url, Connection("redis://given:1/2").redis_url]
+
+    assert found == [RUNNING.redis_url, "redis://given:1/2"]
+    assert Connection().redis_url == REDIS_URL, "it runs no longer"
 
 
 def test_only_an_up_that_runs_is_found(tmp_path: Path) -> None:

@@ -364,6 +364,26 @@ def test_the_same_mistake_has_the_same_exit_code(
     assert "Traceback" not in ran.stderr + ran.stdout
 
 
+@pytest.mark.parametrize("line", ["sessions", "push s", "doctor"])
+def test_a_database_that_is_not_there_is_named(
+    turnmill: Callable[..., Ran], redis_server: EmbeddedRedis, line: str
+) -> None:
+    place = f"127.0.0.1:{redis_server.port}/99"
+
+    ran = turnmill(
+        *line.split(), "--redis-url", f"redis://{place}", stdin='{"role": "user", "content": "x"}\n'
+    )
+
+    assert f"Redis at {place} has no database of this number" in ran.stderr + ran.stdout
+    assert ran.exit_code == 1
+
+
+def test_every_command_with_a_namespace_takes_it_as_n(turnmill: Callable[..., Ran]) -> None:
+    for name in (each for commands in COMMANDS.values() for each in commands):
+        told = turnmill(name, "--help").stdout
+        assert "--namespace  " not in told or "-n" in told.split(), name
+
+
 @pytest.mark.parametrize("line", ["sessions", "push s", "compact s", "policies", "export s"])
 def test_each_command_says_the_same_of_a_redis_that_is_down(
     turnmill: Callable[..., Ran], line: str
@@ -372,7 +392,8 @@ def test_each_command_says_the_same_of_a_redis_that_is_down(
 
     ran = turnmill(*line.split(), "--redis-url", down, stdin='{"role": "user", "content": "x"}\n')
 
-    assert "StoreUnavailable: Redis cannot be reached" in ran.stderr
+    place = down.rpartition("@")[2]
+    assert f"StoreUnavailable: Redis at {place} cannot be reached" in ran.stderr
     assert "→ start it (`turnmill up`), or correct --redis-url" in ran.stderr
     assert "hunter2" not in ran.stderr
 

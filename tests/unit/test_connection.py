@@ -162,10 +162,11 @@ def test_rabbitmq_gets_the_same_parameters_under_its_names() -> None:
 @pytest.mark.parametrize(
     ("url", "name"),
     [
-        ("redis://me:hush@one:7000/3", "one:7000"),
+        ("redis://me:hush@one:7000/3", "one:7000/3"),
+        ("redis://:not/encoded@one:7000/3", "one:7000/3"),
         ("redis://one", "one"),
         ("unix:///run/redis.sock?password=hush", "/run/redis.sock"),
-        ("redis+sentinel://:hush@one:1,two:2/shop?sentinel_password=hush", "one:1,two:2"),
+        ("redis+sentinel://:hush@one:1,two:2/shop?sentinel_password=hush", "one:1,two:2/shop"),
         ("rediss+cluster://me:hush@one:1,[::1]:2", "one:1,[::1]:2"),
     ],
 )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 from functools import partial
 from typing import Any
 
 from celery import Celery, bootsteps, signals
+from celery.utils.nodenames import default_nodename, gethostname, nodename
 from kombu import Exchange, Queue
 
 from turnmill.contract import jobs
@@ -92,6 +94,13 @@ except InvalidSettings as error:
     raise SystemExit(str(error)) from None
 _threads: list[SweepThread | Announcement | HealthServer] = []
 _health: HealthServer | None = None
+
+
+@signals.celeryd_init.connect
+def _name_apart(sender: str, instance: Any, **_: Any) -> None:
+    """Two workers of one host need two names: Celery's usual one is the host's alone."""
+    if sender == default_nodename(""):
+        instance.hostname = nodename(f"worker-{os.getpid()}", gethostname())
 
 
 @signals.worker_init.connect

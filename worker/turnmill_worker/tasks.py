@@ -10,6 +10,7 @@ from typing import Any
 
 import structlog
 from celery import Celery, current_task
+from celery.exceptions import Retry
 from structlog.contextvars import bind_contextvars
 
 from turnmill.contract import jobs
@@ -91,7 +92,7 @@ def at_home(app: Celery, task: str, ref: SessionRef) -> None:
 
 
 def _register_stage(app: Celery, name: str, stage: Stage) -> None:
-    @app.task(name=name)
+    @app.task(name=name, throws=(NotDone,))
     def job(namespace_name: str, session: str, *_newer: object) -> dict[str, Any]:
         hinted = SessionRef(namespace(namespace_name), session_id(session))
         parts = wiring.parts(app)
@@ -99,7 +100,29 @@ def _register_stage(app: Celery, name: str, stage: Stage) -> None:
         outcome = _guarded(name, stage, parts, ref)
         if ref.namespace != hinted.namespace:
             outcome = outcome.model_copy(update={"namespace": ref.namespace})
-        return outcome.model_dump(mode="json", exclude_none=True)
+        return _shown(outcome)
+
+
+class NotDone(Exception):
+    """A job that could not do its work: what Celery shows beside a state that is not SUCCESS."""
+
+    def __repr__(self) -> str:
+        return repr(self.args[0])
+
+
+def _shown(outcome: Outcome) -> dict[str, Any]:
+    """The outcome as the task's result.
+
+    Raises:
+        Retry: it is tried again; Celery sends nothing by itself, for the session is due again.
+        NotDone: nothing came of it, and somebody should look.
+    """
+    told = outcome.model_dump(mode="json", exclude_none=True)
+    if outcome.outcome == "deferred":
+        raise Retry(exc=NotDone(told))
+    if outcome.outcome in ("parked", "below-quality"):
+        raise NotDone(told)
+    return told
 
 
 def _register_estimate(app: Celery) -> None:

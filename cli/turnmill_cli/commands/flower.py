@@ -11,11 +11,11 @@ import typer
 
 from turnmill_cli.local.children import FLOWER_PORT, check_installed, choose_port, flower_command
 from turnmill_cli.options import (
-    REDIS_URL,
     BrokerPasswordFile,
     BrokerUrl,
     RedisPasswordFile,
-    setting,
+    RedisUrl,
+    redis_here,
 )
 from turnmill_cli.output import WrongUsage
 
@@ -26,9 +26,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 class FlowerOptions:
     """Which broker it looks at, and who may look."""
 
-    redis_url: Annotated[
-        str, setting("--redis-url", "URL", "The Redis of the sessions.", shown=True)
-    ] = REDIS_URL
+    redis_url: RedisUrl = ""
     redis_password_file: RedisPasswordFile = None
     broker_url: BrokerUrl = ""
     broker_password_file: BrokerPasswordFile = None
@@ -59,7 +57,8 @@ def flower(options: FlowerOptions) -> None:
     """Run Flower, which shows the workers and their jobs, until Ctrl-C.
 
     It listens on this machine alone unless --address says more; then it needs --basic-auth-file.
-    Search for result:deferred, result:below-quality or state:FAILURE to find what did not work out.
+    What is tried again is RETRY, and what came to nothing is FAILURE; result:after finds summaries
+    that another had to write.
     Any other option of Flower is a variable: FLOWER_READ_ONLY=false, for example.
     """
     check_installed(with_flower=True)
@@ -68,7 +67,7 @@ def flower(options: FlowerOptions) -> None:
         raise WrongUsage(f"{where} shows sessions to others: give --basic-auth-file")
     choose_port(options.port, options.port, "--port")
     given = {
-        "TURNMILL_REDIS_URL": options.redis_url,
+        "TURNMILL_REDIS_URL": options.redis_url or redis_here(),
         "TURNMILL_REDIS_PASSWORD_FILE": options.redis_password_file,
         "TURNMILL_BROKER_URL": options.broker_url,
         "TURNMILL_BROKER_PASSWORD_FILE": options.broker_password_file,

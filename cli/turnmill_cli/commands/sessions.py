@@ -12,12 +12,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from turnmill.contract.errors import TurnmillError, UnknownSession
+from turnmill.contract.names import SessionId
 from turnmill.contract.policy import OFFLINE, Policy
 from turnmill.contract.results import ContextInfo, Wait
 from turnmill.contract.trajectory import LostTurns
 from turnmill_cli.archive_database import ArchiveDatabase
 from turnmill_cli.commands.policies import named
-from turnmill_cli.options import Connection, JsonFlag, Limit, PolicyOptions, SessionName, text_of
+from turnmill_cli.options import (
+    AllNamespaces,
+    Connection,
+    JsonFlag,
+    Limit,
+    PolicyOptions,
+    SessionName,
+    text_of,
+    views_of_all,
+)
 from turnmill_cli.output import (
     clean,
     count,
@@ -273,43 +283,93 @@ def _present_policy(client: ContextClient, session: str) -> Policy:
 # --- sessions -------------------------------------------------------------------------------------
 
 
+Shown = tuple[ContextInfo, float]
+"""A session, and when it was last pushed to, in ms."""
+
+
 def sessions(
     connection: Connection,
     limit: Limit = 50,
-    everywhere: Annotated[
-        bool, typer.Option("--all-namespaces", "-A", help="List those of every namespace.")
+    everywhere: AllNamespaces = False,
+    waiting: Annotated[
+        bool, typer.Option("--waiting", help="Only those that wait for something, or are parked.")
+    ] = False,
+    over_soft: Annotated[
+        bool, typer.Option("--over-soft", help="Only those over their soft or hard limit.")
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """List sessions with their turns and tokens, the most recently pushed first."""
+    """List sessions with turns, tokens and state, the most recently pushed first."""
     from turnmill.connection.transport import redis_now_ms  # noqa: PLC0415 - slow, and the help needs none
 
+    def wanted(found: ContextInfo) -> bool:
+        is_over = found.usage.total > found.limits.soft
+        return (is_over or not over_soft) and (bool(waits(found)) or not waiting)
+
+    is_some = waiting or over_soft
     with connection.redis() as view:
-        views = _views(view) if everywhere else [view]
+        views = views_of_all(view) if everywhere else [view]
         listed = [(at, name, each) for each in views for name, at in each.newest_sessions()]
         listed.sort(key=lambda entry: -entry[0])
-        shown = listed[: limit or None]
-        found = {
-            (info.namespace, info.session): info
-            for each in views
-            for info in each.infos([name for _, name, of in shown if of is each])
-        }
+        looked_at = listed if is_some else listed[: limit or None]
+        rows = [row for row in _infos(views, looked_at) if wanted(row[0])]
         now_ms = redis_now_ms(view.client)
-    rows = [
-        (found[view.namespace, name], at)
-        for at, name, view in shown
-        if (view.namespace, name) in found
-    ]
+    shown = rows[: limit or None]
+    hidden = len(rows) - len(shown) if is_some else len(listed) - len(looked_at)
     print_rows(
-        rows,
+        shown,
         _columns(now_ms, everywhere=everywhere),
-        none="no sessions" if everywhere else _none_in(connection.namespace),
-        as_json=(lambda row: {**as_dict(row[0]), "last_push_ms": int(row[1])}) if as_json else None,
+        none="no such sessions" if is_some else _none_in(connection.namespace, everywhere),
+        as_json=_row_as_dict if as_json else None,
         noun="session",
         style=lambda row: None if row[0].under_limit else "yellow",
     )
-    if not as_json and (hidden := len(listed) - len(shown)):
+    if not as_json and hidden:
         stdout().print(f"… and {hidden:,} more: --limit 0 lists all", style="dim")
+
+
+def _infos(
+    views: Sequence[RedisView], listed: Sequence[tuple[float, SessionId, RedisView]]
+) -> list[Shown]:
+    """The sessions as listed, without those that have expired meanwhile."""
+    found = {
+        (info.namespace, info.session): info
+        for each in views
+        for info in each.infos([name for _, name, of in listed if of is each])
+    }
+    keyed = [((view.namespace, name), at) for at, name, view in listed]
+    return [(found[key], at) for key, at in keyed if key in found]
+
+
+def _row_as_dict(row: Shown) -> dict[str, Any]:
+    return {**as_dict(row[0]), "state": state(row[0]), "last_push_ms": int(row[1])}
+
+
+def waits(found: ContextInfo) -> list[str]:
+    """What the session waits for, in a word or two each."""
+    words = ["parked"] if found.parked_for_s is not None else []
+    if found.wait is not None:
+        words.append(_WAITS[found.wait.on])
+    elif found.due_in_s is not None:
+        words.append("due" if found.due_in_s <= 0 else "due later")
+    if found.pending_for_s is not None and found.pending_for_s > 0:
+        words.append("to be counted")
+    return words
+
+
+_WAITS = {
+    "worker": "compacting",
+    "turn": "waiting for its turn",
+    "model": "waiting for a model",
+    "batch": "batched",
+}
+
+
+def state(found: ContextInfo) -> str:
+    """How the session is: over which limit, and what it waits for; ``ok`` for neither."""
+    limits, total = found.limits, found.usage.total
+    over = "over-hard" if total > limits.hard else "over-soft" if total > limits.soft else ""
+    return ", ".join(filter(None, [over, *waits(found)])) or "ok"
 
 
 def _columns(now_ms: int, *, everywhere: bool) -> dict[str, Any]:
@@ -319,19 +379,16 @@ def _columns(now_ms: int, *, everywhere: bool) -> dict[str, Any]:
         "session": lambda row: row[0].session,
         "turns": lambda row: row[0].last_seq,
         "tokens / limit": lambda row: f"{row[0].usage.total:,} / {row[0].limits.hard:,}",
+        "state": lambda row: state(row[0]),
         "version": lambda row: row[0].version,
         "last push": lambda row: ago((now_ms - row[1]) / 1000),
     }
 
 
-def _none_in(namespace: str) -> str:
+def _none_in(namespace: str, everywhere: bool) -> str:
+    if everywhere:
+        return "no sessions"
     return f"no sessions in namespace {namespace}; `turnmill sessions -A` lists those of all"
-
-
-def _views(view: RedisView) -> list[RedisView]:
-    from turnmill_cli.redis_view import RedisView, all_namespaces  # noqa: PLC0415 - as above
-
-    return [RedisView(view.client, name) for name in all_namespaces(view.client)]
 
 
 def ago(seconds: float) -> str:
@@ -347,12 +404,10 @@ def ago(seconds: float) -> str:
 
 def namespaces(connection: Connection, as_json: JsonFlag = False) -> None:
     """List the namespaces of this Redis, the most recently pushed to first."""
-    # These are slow to import, and the help needs none.
-    from turnmill.connection.transport import redis_now_ms  # noqa: PLC0415
-    from turnmill_cli.redis_view import RedisView, all_namespaces  # noqa: PLC0415 - as above
+    from turnmill.connection.transport import redis_now_ms  # noqa: PLC0415 - slow, and the help needs none
 
     with connection.redis() as view:
-        found = [_row(RedisView(view.client, name)) for name in all_namespaces(view.client)]
+        found = [_row(each) for each in views_of_all(view)]
         now_ms = redis_now_ms(view.client)
     found.sort(key=lambda row: -row["last_push_ms"])
     print_rows(

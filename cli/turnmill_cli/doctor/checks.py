@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import resources
 from itertools import islice
 from pathlib import Path
@@ -22,7 +24,7 @@ from turnmill.contract.policy import OFFLINE
 from turnmill.contract.scripts import load_script
 from turnmill_cli.archive_database import ArchiveDatabase
 from turnmill_cli.broker_view import BrokerView, is_refusal
-from turnmill_cli.options import Connection
+from turnmill_cli.options import Connection, views_of_all
 from turnmill_cli.output import (
     NO_REDIS,
     REDIS_REFUSES,
@@ -217,6 +219,35 @@ def check_policies(view: RedisView) -> Check:
     return Check("policies", "ok", f"{found}sessions name")
 
 
+MOST_COMMITS = 20
+"""Of one session: the newest."""
+
+FEW_ANSWERS = 3
+"""So many may be refused by chance."""
+
+
+def check_refused(view: RedisView) -> Check:
+    """Whether most of what models answered was unfit, as the newest commits remember it."""
+    records = view.newest_compactions(
+        [name for name, _ in view.newest_sessions(NEWEST)], MOST_COMMITS
+    )
+    why = Counter(each for record in records for each in record.get("failed", ()))
+    refused = sum(n for each, n in why.items() if each.startswith(_REFUSED))
+    fit = sum(record.get("model", "") not in ("", OFFLINE) for record in records)
+    found = f"{refused:,} of {count(refused + fit, 'answer')} of models refused"
+    if refused < FEW_ANSWERS or refused <= fit:
+        return Check("answers", "ok", f"{found} in {view.namespace}")
+    most = ", ".join(f"{each} ({n:,})" for each, n in why.most_common(3))
+    advice = (
+        "the model does not write what is asked of it, and is paid all the same: name a stronger "
+        "one (TURNMILL_MODEL, or `model` in the policy); `turnmill history SESSION` has each answer"
+    )
+    return Check("answers", "warning", f"{found} in {view.namespace}: {most}", advice)
+
+
+_REFUSED = ("UnusableSummary", "SummaryRejected", "below-quality")
+
+
 def check_models(view: RedisView) -> Iterator[Check]:
     """How each model that was ever asked is doing."""
     now_s = redis_now_ms(view.client) / 1000
@@ -259,28 +290,42 @@ LOOKED_AT = 16
 """Sessions whose content the doctor tries to read."""
 
 
-def check_redis(connection: Connection, *, is_archive_off: bool) -> Iterator[Check]:
-    """How Redis is configured, whether it runs the scripts, and what its keys say."""
+def check_redis(
+    connection: Connection, *, is_archive_off: bool, everywhere: bool = False
+) -> Iterator[Check]:
+    """How Redis is configured, whether it runs the scripts, and what its keys say.
+
+    Of the namespace, or ``everywhere`` of each.
+    """
     try:
         with connection.redis() as view:
             for where, info in view.servers():
                 for check in (_version, _eviction, _persistence, _memory):
                     yield _of(where, check(info))
             yield _scripts(view)
-            yield _backlog(view)
-            yield _parked(view)
-            yield _unarchived(view, is_off=is_archive_off)
-            yield _content(view)
+            views = views_of_all(view) if everywhere else [view]
+            for look in (_backlog, _parked, partial(_unarchived, is_off=is_archive_off), _content):
+                yield from _worst(map(look, views))
             yield check_namespaces(view)
-            yield check_quotas(view)
+            yield from _worst(map(check_quotas, views))
             yield check_quarantine(view)
-            yield check_summaries(view)
-            yield check_policies(view)
+            for look in (check_summaries, check_policies, check_refused):
+                yield from _worst(map(look, views))
             yield from check_models(view)
     except StoreRefused as error:
         yield Check("redis", "problem", str(error), REDIS_REFUSES)
     except TurnmillError as error:
         yield Check("redis", "problem", str(error), NO_REDIS)
+
+
+def _worst(found: Iterable[Check]) -> Iterator[Check]:
+    """Those of the namespaces that are not well; where all are, one says so."""
+    checks = list(found)
+    unwell = [check for check in checks if check.status != "ok"]
+    if unwell or len(checks) == 1:
+        yield from unwell or checks
+    elif checks:
+        yield replace(checks[0], found=f"all well in {count(len(checks), 'namespace')}")
 
 
 def _of(where: str, check: Check) -> Check:
@@ -433,15 +478,23 @@ def check_broker(connection: Connection) -> Iterator[Check]:
     yield _queues(consumers)
 
 
-def _workers(consumers: dict[str, list[str]]) -> Check:
+Consumers = Sequence[tuple[str, list[str]]]
+
+
+def _workers(consumers: Consumers) -> Check:
     if not consumers:
         advice = "start them: `turnmill up`, or `celery -A turnmill_worker.app worker`"
         return Check("workers", "problem", "none answered", advice)
-    return Check("workers", "ok", ", ".join(sorted(consumers)))
+    nodes = Counter(node for node, _ in consumers)
+    if shared := [f"{node} ({number} workers)" for node, number in nodes.items() if number > 1]:
+        advice = "start each with a name of its own: --hostname worker-1@%h, worker-2@%h, …; what "
+        advice += "is told to one of them, all do or none, and Flower shows them as one"
+        return Check("workers", "warning", f"share a name: {', '.join(sorted(shared))}", advice)
+    return Check("workers", "ok", ", ".join(sorted(nodes)))
 
 
-def _queues(consumers: dict[str, list[str]]) -> Check:
-    served = {queue for queues in consumers.values() for queue in queues}
+def _queues(consumers: Consumers) -> Check:
+    served = {queue for _, queues in consumers for queue in queues}
     if idle := [queue for queue in jobs.QUEUES if queue not in served]:
         advice = f"start a worker with --queues {','.join(idle)}"
         return Check("queues", "problem", f"no worker consumes {', '.join(idle)}", advice)
@@ -603,11 +656,17 @@ def _behind(
 
 
 def every_check(
-    connection: Connection, archive: ArchiveDatabase, template_dirs: str, tokenizer_dir: str
+    connection: Connection,
+    archive: ArchiveDatabase,
+    template_dirs: str,
+    tokenizer_dir: str,
+    *,
+    everywhere: bool = False,
 ) -> Iterator[Check]:
-    """Each check's finding."""
+    """Each check's finding; what is about a namespace is of the connection's, or of each."""
     namespace = connection.check()
-    yield from check_redis(connection, is_archive_off=archive.archive_url == "none")
+    is_off = archive.archive_url == "none"
+    yield from check_redis(connection, is_archive_off=is_off, everywhere=everywhere)
     yield from check_broker(connection)
     yield check_vocabulary()
     yield from check_tokenizers(tokenizer_dir, connection)

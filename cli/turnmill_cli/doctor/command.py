@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from turnmill_cli.archive_database import ArchiveDatabase
-from turnmill_cli.options import Connection, JsonFlag
+from turnmill_cli.options import AllNamespaces, Connection, JsonFlag
 from turnmill_cli.output import clean, field_table, print_json, print_line, safe_url, stdout
 
 if TYPE_CHECKING:
@@ -43,12 +43,19 @@ def doctor(
         ),
     ] = "",
     tokenizer_dir: _TokenizerDir = "",
+    everywhere: AllNamespaces = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 on a warning, too: for cron.")
+    ] = False,
 ) -> None:
     """Check Redis, broker, workers, models, archive and templates. Exits with 1 on a problem."""
     from turnmill_cli.doctor.checks import every_check  # noqa: PLC0415 - slow, and the help needs none
 
-    checks = list(every_check(connection, archive, template_dirs, tokenizer_dir))
-    healthy = all(check.status != "problem" for check in checks)
+    checks = list(
+        every_check(connection, archive, template_dirs, tokenizer_dir, everywhere=everywhere)
+    )
+    bad = ("warning", "problem") if strict else ("problem",)
+    healthy = all(check.status not in bad for check in checks)
     if as_json:
         print_json({"ok": healthy, "checks": [asdict(check) for check in checks]})
     else:

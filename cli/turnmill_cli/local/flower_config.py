@@ -7,10 +7,15 @@ Flower runs this file by its path (``--conf``) and takes the names it knows as o
 from __future__ import annotations
 
 import ast
+import math
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
+
+from flower import urls  # type: ignore[import-untyped]
+from tornado.web import StaticFileHandler
 
 from turnmill_cli.output import count, items_line
 
@@ -22,8 +27,8 @@ _SETTINGS = {
     "address": "127.0.0.1",
     # To look. With `false`, Flower can also stop workers and send tasks.
     "read_only": True,
-    # The usual columns show neither the session nor what became of it.
-    "tasks_columns": "name,args,result,state,received,runtime,worker",
+    # The usual columns show neither the session nor what became of it. The uuid opens the job.
+    "tasks_columns": "uuid,state,name,args,result,received,runtime,worker",
     # Workers send events by themselves: it need not ask them to every few seconds.
     "enable_events": False,
     # Workers come and go under new names: those that are gone leave the list.
@@ -40,10 +45,48 @@ if _file := os.environ.get(PASSWORDS):
         sys.exit(f"{PASSWORDS}: write user:password into it; Flower does not start open")
 
 
+_STYLE = """
+.tasks-table td.overflow-auto { max-width: none; white-space: normal !important; }
+.tasks-table td.overflow-auto { overflow-wrap: anywhere; min-width: 7rem; }
+.tasks-table { font-size: 0.8125rem; }
+.tasks-table .task-uuid-full { display: none; }
+.tasks-table .task-uuid-short { display: inline; }
+"""
+"""Flower cuts a sentence off at 400 pixels, and gives half as many to each uuid."""
+
+
+class _Styled(StaticFileHandler):
+    """Flower's own files; its style sheet has ours after it."""
+
+    @classmethod
+    def get_content(cls, abspath: str, start: int | None = None, end: int | None = None) -> Any:
+        if not abspath.endswith("flower.css"):
+            return super().get_content(abspath, start, end)
+        return (Path(abspath).read_bytes() + _STYLE.encode())[start:end]
+
+    def get_content_size(self) -> int:
+        more = len(_STYLE.encode()) if str(self.absolute_path).endswith("flower.css") else 0
+        return super().get_content_size() + more
+
+
+urls.settings["static_handler_class"] = _Styled
+
+STOOD_IN = "STOOD IN"
+"""Shown in gray instead of SUCCESS: another than the model that was to be asked did the work."""
+
+LONG_S = 1.0
+"""A job that waited less in its worker is not worth a word."""
+
+
 def format_task(task: Any) -> Any:
     """The task with its arguments, and its result or its error, readable in a table's cell."""
     task.args = _place(task.args)
+    if task.state == "SUCCESS" and _told(task.result).get("failed"):
+        task.state = STOOD_IN
     task.result = sentence(task.result or task.exception)
+    waited_s = (task.started or 0) - (task.received or math.inf)
+    if waited_s >= LONG_S:
+        task.result = f"{task.result or ''} (waited {waited_s:,.0f} s in its worker)".strip()
     return task
 
 
@@ -58,14 +101,13 @@ def _place(arguments: Any) -> Any:
 def sentence(result: Any) -> Any:
     """What a job did, in words; what is no outcome stays.
 
-    A cell shows some fifty letters, so what went wrong comes before the numbers:
+    What went wrong comes before the numbers:
     ``committed agent-7 by rolling (extractive after below-quality): 9,120 → 3,075 tokens``
     """
-    try:
-        told = dict(ast.literal_eval(result))
-        outcome = str(told.pop("outcome"))
-    except (ValueError, SyntaxError, TypeError, KeyError):
+    told = _told(result)
+    if "outcome" not in told:
         return result
+    outcome = str(told.pop("outcome"))
     said = outcome
     # Not always the one among the arguments: a summary is written for whose turn it is.
     if session := told.pop("session", None):
@@ -81,6 +123,15 @@ def sentence(result: Any) -> Any:
     facts = [_MEANINGS[outcome]] if outcome in _MEANINGS else []
     facts += _facts(told)
     return f"{said}: {', '.join(facts)}" if facts else said
+
+
+def _told(result: Any) -> dict[str, Any]:
+    """The outcome that a result, or an error in its place, tells; empty for any other."""
+    found = re.search(r"\{.*\}", str(result), re.DOTALL)  # in the words of an error, maybe
+    try:
+        return dict(ast.literal_eval(found[0])) if found else {}
+    except (ValueError, SyntaxError, TypeError):
+        return {}
 
 
 _MEANINGS = {
@@ -111,5 +162,7 @@ def _facts(told: dict[str, Any]) -> Any:
         yield f"tried again in {pause_s:g} s"
     if (quality := told.pop("quality", None)) is not None:
         yield f"quality {quality:.2f}"
+    if cost_usd := told.pop("cost_usd", None):
+        yield f"${cost_usd:,.4f}"
     for name, value in told.items():
         yield f"{name} {value}"

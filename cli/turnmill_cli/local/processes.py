@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import http.client
-import json
 import os
 import signal
 import socket
@@ -12,10 +11,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from turnmill.connection.embedded import EmbeddedRedis
 from turnmill_cli.broker_view import BrokerView
@@ -29,6 +27,7 @@ from turnmill_cli.local.children import (
     worker_children,
 )
 from turnmill_cli.output import CommandFailed, print_note
+from turnmill_cli.running import UP_RECORD
 
 # --- Ctrl-C, SIGTERM and SIGHUP as a flag, so that all ends in its own order ----------------------
 
@@ -282,33 +281,6 @@ def _sigterm_ends_the_block() -> Iterator[None]:
 
 # --- one `turnmill up` per data directory ---------------------------------------------------------
 
-_PLACES = "up.json"
-
-
-class UpRunning(NamedTuple):
-    """What a `turnmill up` said when all of it answered; no password is in it."""
-
-    redis_url: str
-    flower_url: str
-
-
-def announce(directory: Path, running: UpRunning) -> None:
-    """Let other commands find it; whoever holds the lock may say so."""
-    (directory / _PLACES).write_text(json.dumps(running._asdict()))
-
-
-def running_in(directory: Path) -> UpRunning | None:
-    """The `turnmill up` that runs there, is up, and has a Redis of its own; None for none."""
-    try:
-        with (directory / "up.lock").open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        with suppress(OSError, ValueError, TypeError):
-            return UpRunning(**json.loads((directory / _PLACES).read_text()))
-    except OSError:
-        pass  # nobody has ever run there
-    return None
-
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
@@ -336,8 +308,8 @@ def locked(directory: Path) -> Iterator[None]:
         file.write(f"{os.getpid()}\n")
         file.flush()
         # What one that was killed said of itself.
-        (directory / _PLACES).unlink(missing_ok=True)
+        (directory / UP_RECORD).unlink(missing_ok=True)
         try:
             yield
         finally:
-            (directory / _PLACES).unlink(missing_ok=True)
+            (directory / UP_RECORD).unlink(missing_ok=True)

@@ -19,7 +19,6 @@ from rich.live import Live
 from rich.text import Text
 
 from turnmill.connection.embedded import EmbeddedRedis
-from turnmill_cli.archive_database import UP_DATA_DIR
 from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.local.children import (
     check_installed,
@@ -32,8 +31,6 @@ from turnmill_cli.local.children import (
 from turnmill_cli.local.processes import (
     StopSignals,
     Supervisor,
-    UpRunning,
-    announce,
     locked,
     stop_signals,
 )
@@ -46,6 +43,7 @@ from turnmill_cli.options import (
 )
 from turnmill_cli.output import CommandFailed, clean, count, safe_url, stdout
 from turnmill_cli.redis_view import NamespacesView
+from turnmill_cli.running import UP_DATA_DIR, UpRunning, announce
 
 # --- the line that says how things are ------------------------------------------------------------
 
@@ -132,6 +130,12 @@ def _line(reader: StatusReader, supervisor: Supervisor) -> str:
 REDIS_PORT = 6379
 MOST_WORKERS = 4
 """By default: a development machine has other things to do too."""
+
+_TAKEN = (
+    "Port 6379 is taken, perhaps by another Redis: that one is not touched, and is NOT the one "
+    "above. Commands in this folder find the one above by themselves; for agents, and in other "
+    "folders: export TURNMILL_REDIS_URL={url}"
+)
 
 REDIS_START_S = 120.0
 """A large append-only file takes long to load."""
@@ -261,7 +265,8 @@ class _WorkersAndFlower:
             "TURNMILL_DATA_DIR": str(self.folder),
         }
         # Another `turnmill up` may use the same broker: no two nodes may have the same name.
-        host = socket.gethostname() + ("" if self.server else f".{os.getpid()}")
+        is_shared = not self.server or bool(connection.broker_url)
+        host = socket.gethostname() + (f".{os.getpid()}" if is_shared else "")
         flower = flower_child(port=flower_port, logs=logs, env=env)
         return Supervisor(
             worker_children(self.options.workers, logs=logs, env=env, host=host),
@@ -289,6 +294,8 @@ class _WorkersAndFlower:
         console.print("turnmill is up. Ctrl-C stops it and keeps the data.", style="bold green")
         for name, value in lines.items():
             console.print(f"  {name:<8}{clean(value)}", markup=False, soft_wrap=True)
+        if self.server and self.options.port is None and self.server.port != REDIS_PORT:
+            console.print(_TAKEN.format(url=self.server.url), style="bold yellow", soft_wrap=True)
 
 
 def _path(file: Path | None) -> str:

@@ -57,22 +57,24 @@ _PASSING = (
 )
 
 
-def translate(error: redis.RedisError) -> TurnmillError:
-    """The typed error for what redis-py raised."""
+def translate(error: redis.RedisError, where: str = "Redis") -> TurnmillError:
+    """The typed error for what redis-py raised; ``where`` is the server's name."""
     if is_full(error):
         return store_full()
     causes = list(_causes(error))
     if refusal := _refusal(causes):
         return StoreRefused(refusal)
+    if "DB index is out of range" in str(error):
+        return StoreRefused(f"{where} has no database of this number")
     if any(words in str(error) for words in _NOT_PERMITTED):
         return NotPermitted("Redis does not permit this to the user of this URL (ACL)")
     kind = type(error).__name__
     unready = any(word in str(error) for word in _UNREADY)
     if unready or isinstance(error, _PASSING):
         return StoreUnavailable(
-            f"Redis cannot be reached or answered too late ({kind}){_closed(causes)}"
+            f"{where} cannot be reached or answered too late ({kind}){_closed(causes)}"
         )
-    return TurnmillError(f"Redis refused the call ({kind}); `turnmill doctor` may say why")
+    return TurnmillError(f"{where} refused the call ({kind}); `turnmill doctor` may say why")
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -273,7 +275,7 @@ def run_script(client: Any, script: Script, words: Sequence[str | bytes | int]) 
         except redis.exceptions.NoScriptError:
             return client.execute_command("EVAL", script.source, *words)
     except redis.RedisError as error:
-        raise translate(error) from error
+        raise translate(error, server_name(client)) from error
 
 
 def server_name(client: Any) -> str:
@@ -281,11 +283,10 @@ def server_name(client: Any) -> str:
     if isinstance(client, str):
         # By hand: `urlsplit` refuses several servers when one has an IPv6 address.
         rest = client.split("://", 1)[-1].partition("?")[0]
-        netloc, slash, path = rest.partition("/")
-        return f"Redis at {netloc.rpartition('@')[2] or slash + path}"
+        return f"Redis at {rest.rpartition('@')[2]}"
     with suppress(AttributeError, KeyError):
         options = client.connection_pool.connection_kwargs
-        return f"Redis at {options['host']}:{options['port']}"
+        return f"Redis at {options['host']}:{options['port']}/{options.get('db', 0)}"
     return "Redis"
 
 

@@ -39,6 +39,7 @@ class Outcome(Value):
             the words of ``Compaction.failed``.
         items: what became of a model's statements; see ``Compaction.items``.
         retry_s: seconds until a deferred session is tried again.
+        cost_usd: of the summaries' calls, at list price, failed tries included.
     """
 
     outcome: Literal[
@@ -75,6 +76,7 @@ class Outcome(Value):
     failed: tuple[str, ...] | None = None
     items: dict[str, int] | None = None
     retry_s: float | None = None
+    cost_usd: float | None = None
 
 
 class Compaction(Value):

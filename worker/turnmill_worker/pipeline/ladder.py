@@ -173,6 +173,7 @@ class Ladder:
             rejected=tuple(r for r in self._rejected if r != record.strategy) or None,
             failed=record.failed or None,
             items=record.items or None,
+            cost_usd=record.cost_usd or None,
         )
 
     def _with_failures(self, record: Compaction, poor: Sequence[Draft]) -> Compaction:

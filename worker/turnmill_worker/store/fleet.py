@@ -87,6 +87,11 @@ class RedisFleet(RedisRegistry):
             self._looked_s = time.monotonic()
         return self._seen
 
+    def lists(self) -> list[Value]:
+        """Sessions by state, and how long the oldest of them have waited, read anew for one."""
+        with translated():
+            return list(self._lists())
+
     def _kept(self) -> list[Value]:
         try:
             with translated():

@@ -51,11 +51,11 @@ class AsyncConnection:
         reply = await self._reply(("EVALSHA", call.script.sha, *call.words))
         if isinstance(reply, NoScriptError):
             reply = await self._reply(("EVAL", call.script.source, *call.words))
-        return _good(reply)
+        return self._good(reply)
 
     async def plain(self, command: Command) -> Any:
         """The reply to one command."""
-        return _good(await self._reply(command))
+        return self._good(await self._reply(command))
 
     async def register(self, every_s: float = 0.0) -> None:
         """List the namespace, unless that was done less than ``every_s`` ago.
@@ -79,8 +79,8 @@ class AsyncConnection:
         """The replies to commands sent together, each error raised or in its reply's place."""
         replies = await self._trip(commands) if commands else []
         if raise_on_error:
-            return [_good(each) for each in replies]
-        return [translate(each) if isinstance(each, RedisError) else each for each in replies]
+            return [self._good(each) for each in replies]
+        return [self._typed(each) if isinstance(each, RedisError) else each for each in replies]
 
     async def scripts(
         self, calls: Sequence[Call], *, before: Sequence[Command], after: Sequence[Command]
@@ -94,7 +94,7 @@ class AsyncConnection:
         if isinstance(replies[len(before)], NoScriptError):
             commands = evals(calls, with_source=True)
             replies = await self._trip([*before, *commands, *after])
-        return [translate(each) if isinstance(each, RedisError) else each for each in replies]
+        return [self._typed(each) if isinstance(each, RedisError) else each for each in replies]
 
     async def whole(
         self, commands: Sequence[Command], is_torn: Callable[[Sequence[Any]], bool]
@@ -137,7 +137,7 @@ class AsyncConnection:
                 replies: list[Any] = await pipe.execute(raise_on_error=False)
                 return replies
         except RedisError as error:
-            raise translate(error) from error
+            raise self._typed(error) from error
 
     async def close(self) -> None:
         """Tell of the pushes that count, and close the connections made here."""
@@ -147,11 +147,13 @@ class AsyncConnection:
         if self._own is not None:
             await self._own.close()
 
+    def _good(self, reply: Any) -> Any:
+        """The reply, if it is no error."""
+        if isinstance(reply, StoreFull):
+            raise reply
+        if isinstance(reply, RedisError):
+            raise self._typed(reply) from reply
+        return reply
 
-def _good(reply: Any) -> Any:
-    """The reply, if it is no error."""
-    if isinstance(reply, StoreFull):
-        raise reply
-    if isinstance(reply, RedisError):
-        raise translate(reply) from reply
-    return reply
+    def _typed(self, error: RedisError) -> TurnmillError:
+        return translate(error, self._name)

@@ -51,11 +51,11 @@ class Connection:
         reply = self._reply(("EVALSHA", call.script.sha, *call.words))
         if isinstance(reply, NoScriptError):
             reply = self._reply(("EVAL", call.script.source, *call.words))
-        return _good(reply)
+        return self._good(reply)
 
     def plain(self, command: Command) -> Any:
         """The reply to one command."""
-        return _good(self._reply(command))
+        return self._good(self._reply(command))
 
     def register(self, every_s: float = 0.0) -> None:
         """List the namespace, unless that was done less than ``every_s`` ago.
@@ -77,8 +77,8 @@ class Connection:
         """The replies to commands sent together, each error raised or in its reply's place."""
         replies = self._trip(commands) if commands else []
         if raise_on_error:
-            return [_good(each) for each in replies]
-        return [translate(each) if isinstance(each, RedisError) else each for each in replies]
+            return [self._good(each) for each in replies]
+        return [self._typed(each) if isinstance(each, RedisError) else each for each in replies]
 
     def scripts(
         self, calls: Sequence[Call], *, before: Sequence[Command], after: Sequence[Command]
@@ -92,7 +92,7 @@ class Connection:
         if isinstance(replies[len(before)], NoScriptError):
             commands = evals(calls, with_source=True)
             replies = self._trip([*before, *commands, *after])
-        return [translate(each) if isinstance(each, RedisError) else each for each in replies]
+        return [self._typed(each) if isinstance(each, RedisError) else each for each in replies]
 
     def whole(
         self, commands: Sequence[Command], is_torn: Callable[[Sequence[Any]], bool]
@@ -135,7 +135,7 @@ class Connection:
                 replies: list[Any] = pipe.execute(raise_on_error=False)
                 return replies
         except RedisError as error:
-            raise translate(error) from error
+            raise self._typed(error) from error
 
     def close(self) -> None:
         """Tell of the pushes that count, and close the connections made here."""
@@ -145,11 +145,13 @@ class Connection:
         if self._own is not None:
             self._own.close()
 
+    def _good(self, reply: Any) -> Any:
+        """The reply, if it is no error."""
+        if isinstance(reply, StoreFull):
+            raise reply
+        if isinstance(reply, RedisError):
+            raise self._typed(reply) from reply
+        return reply
 
-def _good(reply: Any) -> Any:
-    """The reply, if it is no error."""
-    if isinstance(reply, StoreFull):
-        raise reply
-    if isinstance(reply, RedisError):
-        raise translate(reply) from reply
-    return reply
+    def _typed(self, error: RedisError) -> TurnmillError:
+        return translate(error, self._name)
