@@ -105,7 +105,7 @@ def test_a_namespace_is_no_label_unless_it_may_be(
     with ContextClient(store.url, namespace="one-of-thousands") as client:
         grown(client, "a", 90)
 
-    wait_until(lambda: scraped.value("turnmill_compactions_total") == 1)
+    wait_until(lambda: scraped.value("turnmill_compactions_total") >= 1)
     assert "one-of-thousands" not in scraped.get("/metrics")[1]
 
 

@@ -70,11 +70,13 @@ class Converted(NamedTuple):
         system: text for the provider's own field (``system``, ``instructions``); ``""`` in chat,
             where it is among the messages.
         left_out: what the dialect has no way to say, each kind once.
+        begun: reasoning at the end, which a provider takes only before what it led to.
     """
 
     messages: list[JsonMessage]
     system: str = ""
     left_out: tuple[str, ...] = ()
+    begun: tuple[JsonMessage, ...] = ()
 
 
 def with_native(message: JsonMessage, dialect: Dialect, **kept: Any) -> JsonMessage:

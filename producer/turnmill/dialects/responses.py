@@ -188,11 +188,15 @@ def from_chat(messages: Sequence[JsonMessage]) -> Converted:
     for at, message in enumerate(messages):
         writer.add(message, _results(messages, at))
     items: list[JsonMessage] = []
+    begun: list[JsonMessage] = []
     for item in reversed(writer.items):
-        # A model that was cut off in its reasoning led to nothing.
+        # Reasoning that was cut off led to nothing.
         if not _is(item, "reasoning") or (items and _is_output(items[-1])):
             items.append(item)
-    return Converted(items[::-1], "\n\n".join(writer.system), tuple(writer.left_out))
+        elif not items:
+            begun.append(item)
+    system, left_out = "\n\n".join(writer.system), tuple(writer.left_out)
+    return Converted(items[::-1], system, left_out, tuple(begun[::-1]))
 
 
 def _is_output(item: JsonMessage) -> bool:

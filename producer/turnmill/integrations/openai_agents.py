@@ -21,6 +21,7 @@ from turnmill.contract.errors import (
     UnknownSession,
 )
 from turnmill.contract.estimate import bound_tokens
+from turnmill.dialects.convert import from_chat
 from turnmill.dialects.responses import to_chat
 from turnmill.integrations.shared import Beside, function
 
@@ -67,10 +68,14 @@ def functions_of(tools: Sequence[Tool]) -> tuple[dict[str, Any], ...]:
 
 
 def items_of(context: Context) -> list[TResponseInputItem]:
-    """The context as input items; what the API has ``instructions`` for comes first."""
-    asked = context.request_for("responses")
-    first = [{"role": "system", "content": text} for text in [asked.get("instructions")] if text]
-    return cast("list[TResponseInputItem]", [*first, *asked["input"]])
+    """The context as input items; what the API has ``instructions`` for comes first.
+
+    With reasoning at its end: it was added, and may be taken back.
+    """
+    chat = context.messages if context.chat is None else context.chat
+    found = from_chat(chat, "responses")
+    first = [{"role": "system", "content": text} for text in [found.system] if text]
+    return cast("list[TResponseInputItem]", [*first, *found.messages, *found.begun])
 
 
 def _typed(item: TResponseInputItem) -> dict[str, Any]:

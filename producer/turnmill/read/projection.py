@@ -420,7 +420,7 @@ class _Squeeze:
         tokens = self._fixed + (self._count(body) if body else 0)
         receipt = _receipt(dropped) if dropped else None
         note = [receipt_message(receipt, recall=self._recall)] if receipt else []
-        if turns and receipt is None:
+        if receipt is None and (turns or self._head):
             receipt = _shortening(newest or turns, budget)
         messages = [*self._system, *self._head, *note, *body]
         return Projected(messages=messages, tokens=tokens, receipt=receipt)

@@ -18,6 +18,7 @@ from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.dialects.cache_marks import with_last_marks
 from turnmill.dialects.convert import DIALECTS, from_chat, turn_in_chat
 from turnmill.dialects.legality import violations
+from turnmill.dialects.native import Converted
 
 Json = dict[str, Any]
 ANTHROPIC: TypeAdapter[Any] = TypeAdapter(list[MessageParam])
@@ -36,7 +37,7 @@ def test_anthropic_messages_come_back_as_they_were(turns: list[list[Json]]) -> N
 
     found = from_chat(stored(turns), "anthropic")
 
-    assert found == (with_last_marks(whole), "", ())
+    assert found == Converted(with_last_marks(whole))
     assert violations(whole, "anthropic") == []
 
 
@@ -46,7 +47,7 @@ def test_responses_items_come_back_as_they_were(turns: list[list[Json]]) -> None
 
     found = from_chat(stored(turns), "responses")
 
-    assert found == (whole, "", ())
+    assert found == Converted(whole)
     assert violations(whole, "responses") == []
 
 

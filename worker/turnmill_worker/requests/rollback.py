@@ -183,6 +183,7 @@ class TakingBack:
 
 def _without_last(turn: ArchivedTurn, dialect: str) -> ArchivedTurn | None:
     """The turn without its last message or item; None when it had no other."""
-    rest = from_chat(decode_json(turn.messages), dialect).messages[:-1]
+    found = from_chat(decode_json(turn.messages), dialect)
+    rest = [*found.messages, *found.begun][:-1]
     _, messages = in_chat(rest)
     return replace(turn, messages=encode_json(list(messages)), tokens=None) if rest else None
