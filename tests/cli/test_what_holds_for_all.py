@@ -245,7 +245,9 @@ def test_a_wrong_password_is_not_a_server_that_is_down(
     assert "password" in told["redis"]["found"]
     assert "start it" not in told["redis"]["advice"]
     told = {check["name"]: check for check in one["checks"]}
-    assert told["broker"]["found"] == "refuses this client: its user or password is wrong"
+    assert told["broker"]["found"] == (
+        "refuses this client: the user, password or database of its URL is wrong"
+    )
     assert "start it" not in told["broker"]["advice"]
 
 
@@ -364,15 +366,25 @@ def test_the_same_mistake_has_the_same_exit_code(
     assert "Traceback" not in ran.stderr + ran.stdout
 
 
+def test_a_server_names_the_port_that_it_cannot_have(turnmill: Callable[..., Ran]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = turnmill("serve", "--no-auth", "--port", str(port))
+
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert f"port {port} of 127.0.0.1 is not to be had: choose another with --port" in ran.stderr
+
+
 @pytest.mark.parametrize("line", ["sessions", "push s", "compact s", "policies", "export s"])
 def test_each_command_says_the_same_of_a_redis_that_is_down(
     turnmill: Callable[..., Ran], line: str
 ) -> None:
-    down = f"redis://:hunter2@127.0.0.1:{free_port()}/0"
+    port = free_port()
+    down = f"redis://:hunter2@127.0.0.1:{port}/0"
 
     ran = turnmill(*line.split(), "--redis-url", down, stdin='{"role": "user", "content": "x"}\n')
 
-    assert "StoreUnavailable: Redis cannot be reached" in ran.stderr
+    assert f"StoreUnavailable: Redis at 127.0.0.1:{port} cannot be reached" in ran.stderr
     assert "→ start it (`turnmill up`), or correct --redis-url" in ran.stderr
     assert "hunter2" not in ran.stderr
 

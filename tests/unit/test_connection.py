@@ -183,9 +183,17 @@ def test_a_server_is_named_without_its_password(url: str, name: str) -> None:
             NotPermitted,
         ),
         (redis.ResponseError("BUSY Redis is busy running a script"), StoreUnavailable),
+        (redis.ResponseError("DB index is out of range"), StoreRefused),
     ],
 )
 def test_what_is_to_be_done_decides_between_errors(
     error: redis.RedisError, kind: type[Exception]
 ) -> None:
     assert type(translate(error)) is kind
+
+
+def test_who_cannot_be_reached_is_named_as_far_as_known() -> None:
+    unused = redis.ConnectionError("Error 111 connecting to 127.0.0.1:7. Connection refused.")
+
+    assert str(translate(unused)).startswith("Redis at 127.0.0.1:7 cannot be reached")
+    assert str(translate(redis.TimeoutError())).startswith("Redis cannot be reached")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import sys
 import time
@@ -66,12 +67,13 @@ def translate(error: redis.RedisError) -> TurnmillError:
         return StoreRefused(refusal)
     if any(words in str(error) for words in _NOT_PERMITTED):
         return NotPermitted("Redis does not permit this to the user of this URL (ACL)")
+    if "DB index" in str(error):
+        return StoreRefused("Redis has no database of the number in its URL")
     kind = type(error).__name__
     unready = any(word in str(error) for word in _UNREADY)
     if unready or isinstance(error, _PASSING):
-        return StoreUnavailable(
-            f"Redis cannot be reached or answered too late ({kind}){_closed(causes)}"
-        )
+        found = f"cannot be reached or answered too late ({kind}){_closed(causes)}"
+        return StoreUnavailable(f"Redis{_place(causes)} {found}")
     return TurnmillError(f"Redis refused the call ({kind}); `turnmill doctor` may say why")
 
 
@@ -96,6 +98,12 @@ def _refusal(causes: Sequence[BaseException]) -> str:
         if isinstance(cause, FileNotFoundError | PermissionError):
             return f"a certificate's file, or Redis' socket, cannot be opened: {cause.strerror}"
     return ""
+
+
+def _place(causes: Sequence[BaseException]) -> str:
+    """Host and port, where redis-py tells them."""
+    told = (re.search(r" connecting to (\S+:\d+)\.", str(cause)) for cause in causes)
+    return next((f" at {found[1]}" for found in told if found), "")
 
 
 def _closed(causes: Sequence[BaseException]) -> str:
