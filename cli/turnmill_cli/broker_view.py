@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
@@ -33,17 +34,21 @@ class BrokerView:
         self._timeout_s = timeout_s
         self._connection: Any = None
         self._channel: Any = None
+        self.used_twice: list[str] = []
 
     def waiting(self) -> dict[str, int]:
         """How many messages wait in each queue; 0 for one that does not exist yet."""
         return {queue: self._length(queue) for queue in jobs.QUEUES}
 
     def consumers(self) -> dict[str, list[str]]:
-        """The queues every worker that answers consumes, by node name."""
-        found = self._app.control.inspect(
-            timeout=self._timeout_s, connection=self._connected()
-        ).active_queues()
-        return {node: [queue["name"] for queue in queues] for node, queues in (found or {}).items()}
+        """The queues every worker that answers consumes, by node name; notes names used twice."""
+        replies = self._app.control.broadcast(
+            "active_queues", reply=True, timeout=self._timeout_s, connection=self._connected()
+        )
+        found = [each for reply in replies or () for each in reply.items()]
+        names = Counter(node for node, _ in found)
+        self.used_twice = sorted(node for node, times in names.items() if times > 1)
+        return {node: [queue["name"] for queue in queues] for node, queues in found}
 
     def answering(self, nodes: Collection[str]) -> set[str]:
         """Those of the nodes that answer; returns as soon as all do."""

@@ -6,6 +6,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from turnmill.contract.keys import (
     shard_keys,
 )
 from turnmill.contract.names import Namespace, SessionId
+from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.doctor import checks as doctor_checks
 from turnmill_cli.doctor.checks import Check
 from turnmill_worker.archive import SqlArchive, database
@@ -73,6 +75,26 @@ def test_a_redis_without_workers_is_a_problem_that_says_what_to_start(
     assert "turnmill up" in checks["workers"]["advice"]
     assert "summarize" in checks["queues"]["found"]
     assert checks["vocabulary"]["found"].startswith("tokens are counted exactly (o200k_base")
+
+
+def test_workers_that_share_a_name_are_told_how_to_get_one_each() -> None:
+    check = doctor_checks._workers({"celery@a": [], "one@a": []}, ["celery@a"])
+
+    assert (check.status, check.found) == ("warning", "several have the same name: celery@a")
+    assert "-n NAME@%h" in check.advice
+
+
+def test_a_broker_tells_which_name_several_workers_have(
+    own_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replies(*_: object, **__: object) -> list[dict[str, list[dict[str, str]]]]:
+        queues = [{"name": "estimate"}]
+        return [{"celery@a": queues}, {"one@a": queues}, {"celery@a": queues}]
+
+    with closing(BrokerView(own_redis.url)) as broker:
+        monkeypatch.setattr(broker._app.control, "broadcast", replies)
+        assert broker.consumers() == {"celery@a": ["estimate"], "one@a": ["estimate"]}
+        assert broker.used_twice == ["celery@a"]
 
 
 def test_the_table_marks_problems_and_hides_passwords(

@@ -415,6 +415,7 @@ def check_broker(connection: Connection) -> Iterator[Check]:
             waiting = broker.waiting()
             yield Check("broker", "ok", f"{count(sum(waiting.values()), 'task')} waiting")
             consumers = broker.consumers()
+            used_twice = broker.used_twice
     except ModuleNotFoundError as error:
         found = f"cannot be asked from here: Python has no module {error.name}"
         advice = "install it with pip, or use another kind of broker"
@@ -429,14 +430,18 @@ def check_broker(connection: Connection) -> Iterator[Check]:
         # Not its message: it may hold the URL with its password.
         yield Check("broker", "problem", f"does not answer ({type(error).__name__})", advice)
         return
-    yield _workers(consumers)
+    yield _workers(consumers, used_twice)
     yield _queues(consumers)
 
 
-def _workers(consumers: dict[str, list[str]]) -> Check:
+def _workers(consumers: dict[str, list[str]], used_twice: list[str]) -> Check:
     if not consumers:
         advice = "start them: `turnmill up`, or `celery -A turnmill_worker.app worker`"
         return Check("workers", "problem", "none answered", advice)
+    if used_twice:
+        found = f"several have the same name: {', '.join(used_twice)}"
+        advice = "name each: `celery -A turnmill_worker.app worker -n NAME@%h`"
+        return Check("workers", "warning", found, advice)
     return Check("workers", "ok", ", ".join(sorted(consumers)))
 
 
