@@ -366,13 +366,16 @@ def test_the_same_mistake_has_the_same_exit_code(
     assert "Traceback" not in ran.stderr + ran.stdout
 
 
-def test_a_server_names_the_port_that_it_cannot_have(turnmill: Callable[..., Ran]) -> None:
+@pytest.mark.parametrize("line", ["serve --no-auth", "fake-llm"])
+def test_a_server_names_the_port_that_it_cannot_have(
+    turnmill: Callable[..., Ran], line: str
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        ran = turnmill("serve", "--no-auth", "--port", str(port))
+        ran = turnmill(*line.split(), "--port", str(port))
 
     assert (ran.exit_code, ran.stdout) == (1, "")
-    assert f"port {port} of 127.0.0.1 is not to be had: choose another with --port" in ran.stderr
+    assert f"port {port} is in use: choose another with --port" in ran.stderr
 
 
 @pytest.mark.parametrize("line", ["sessions", "push s", "compact s", "policies", "export s"])

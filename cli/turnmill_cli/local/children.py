@@ -209,17 +209,26 @@ def choose_port(asked: int | None, usual: int, option: str) -> int:
     Raises:
         CommandFailed: the port asked for is in use.
     """
-    if asked is not None and not is_free(asked):
+    if asked is not None and not _is_free(asked):
         raise CommandFailed(f"port {asked} is in use: choose another with {option}")
     if asked is not None:
         return asked
-    if is_free(usual):
+    if _is_free(usual):
         return usual
     return free_port()
 
 
-def is_free(port: int, host: str = "127.0.0.1") -> bool:
-    """Whether a server can listen there."""
+def check_port(port: int, host: str = "127.0.0.1") -> None:
+    """Make sure a server can listen there.
+
+    Raises:
+        CommandFailed: it cannot.
+    """
+    if not _is_free(port, host):
+        raise CommandFailed(f"port {port} is in use: choose another with --port")
+
+
+def _is_free(port: int, host: str = "127.0.0.1") -> bool:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -181,7 +181,9 @@ def up(options: UpOptions) -> None:
     all. On Linux, nothing outlives this process, even if it is killed.
     """
     if options.redis_url and options.port:
-        raise typer.BadParameter("cannot be combined with --redis-url", param_hint="--port")
+        raise typer.BadParameter(
+            "cannot be combined with --redis-url or TURNMILL_REDIS_URL", param_hint="--port"
+        )
     check_installed(with_flower=options.flower)
     folder = options.data_dir.absolute()
     with locked(folder), stop_signals() as signals, _redis(folder, options) as server:
