@@ -233,6 +233,7 @@ PANELS: Final = (
     Panel("Tokens left of a context", "percentunit", {"share": f"{AFTER} / {BEFORE}"}),
     Panel("Quality of what is committed", "none", {"mean": QUALITY}),
     Panel("Summaries not written, or refused", "ops", {"{{why}}": rate(n(worker.FAILED), "why")}),
+    Panel("Models' statements, by check", "ops", {"{{what}}": rate(n(worker.ITEMS), "what")}),
     Panel(
         "Calls of models",
         "ops",

@@ -13,10 +13,10 @@ _REFUSALS = ("AuthenticationError", "AuthenticationWrongNumberOfArgsError", "Acc
 
 
 def is_refusal(error: BaseException | None) -> bool:
-    """Whether the broker is there and does not let this user in."""
+    """Whether the broker is there and does not let this user in, or lacks the database."""
     while error is not None:
         told = f"{type(error).__name__} {error}"
-        if any(name in told for name in (*_REFUSALS, "WRONGPASS", "NOAUTH")):
+        if any(name in told for name in (*_REFUSALS, "WRONGPASS", "NOAUTH", "DB index")):
             return True
         error = error.__cause__ or error.__context__
     return False

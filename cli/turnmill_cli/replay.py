@@ -366,6 +366,8 @@ def report(found: Findings, *, title: str, as_json: bool, dead: Sequence[str]) -
             style = "bold red" if times else None
             table.add_row(f"{FAULTS[kind]} (must be 0)", f"{times:,}", style=style)
         print_table(table)
+        if found.refused:
+            print_note("refused: the system prompt leaves no room under the limit")
         for session, kind, where in found.examples:
             print_line(f"{kind}: {session}: {where}", "red")
     for name in dead:

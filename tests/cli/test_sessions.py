@@ -81,7 +81,8 @@ def test_an_empty_namespace_has_no_sessions(turnmill: Callable[..., Ran], namesp
 def test_info_is_the_session_in_numbers(
     turnmill: Callable[..., Ran], client: ContextClient
 ) -> None:
-    client.open("s", Policy(max_tokens=600), system_prompt="secret instructions")
+    policy = Policy(max_tokens=600, compact_when_idle_s=9)
+    client.open("s", policy, system_prompt="secret instructions")
     client.push("s", {"role": "user", "content": "private " * 500})
 
     table = turnmill("info", "s")
@@ -89,6 +90,7 @@ def test_info_is_the_session_in_numbers(
 
     assert "1 pushed, 0 counted" in table.stdout
     assert "over its hard limit" in table.stdout
+    assert f"when idle {policy.idle_limit(client.info('s').limits):,}" in table.stdout
     assert found["last_seq"] == 1
     assert found["policy"]["max_tokens"] == 600
     assert found["under_limit"] is False

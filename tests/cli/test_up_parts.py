@@ -153,6 +153,18 @@ def test_what_is_not_installed_is_named_with_its_extra(
         specs.check_installed(with_flower=True)
 
 
+def test_each_worker_has_a_port_for_its_metrics(tmp_path: Path) -> None:
+    def ports(first: int) -> list[str]:
+        workers = specs.worker_children(
+            2, logs=tmp_path, env={"A": "1"}, host="h", metrics_port=first
+        )
+        return [worker.env["TURNMILL_METRICS_PORT"] for worker in workers]
+
+    assert ports(9464) == ["9464", "9465", "9466", "9467"]
+    # Whatever the environment says to others: a demo takes no worker's port.
+    assert ports(0) == ["0"] * 4
+
+
 def test_a_usual_port_in_use_gives_way_to_a_free_one(unused_port: int) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", unused_port))

@@ -245,7 +245,9 @@ def test_a_wrong_password_is_not_a_server_that_is_down(
     assert "password" in told["redis"]["found"]
     assert "start it" not in told["redis"]["advice"]
     told = {check["name"]: check for check in one["checks"]}
-    assert told["broker"]["found"] == "refuses this client: its user or password is wrong"
+    assert told["broker"]["found"] == (
+        "refuses this client: the user, password or database of its URL is wrong"
+    )
     assert "start it" not in told["broker"]["advice"]
 
 
@@ -384,11 +386,24 @@ def test_every_command_with_a_namespace_takes_it_as_n(turnmill: Callable[..., Ra
         assert "--namespace  " not in told or "-n" in told.split(), name
 
 
+@pytest.mark.parametrize("line", ["serve --no-auth", "fake-llm"])
+def test_a_server_names_the_port_that_it_cannot_have(
+    turnmill: Callable[..., Ran], line: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = turnmill(*line.split(), "--port", str(port))
+
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert f"port {port} is in use: choose another with --port" in ran.stderr
+
+
 @pytest.mark.parametrize("line", ["sessions", "push s", "compact s", "policies", "export s"])
 def test_each_command_says_the_same_of_a_redis_that_is_down(
     turnmill: Callable[..., Ran], line: str
 ) -> None:
-    down = f"redis://:hunter2@127.0.0.1:{free_port()}/0"
+    port = free_port()
+    down = f"redis://:hunter2@127.0.0.1:{port}/0"
 
     ran = turnmill(*line.split(), "--redis-url", down, stdin='{"role": "user", "content": "x"}\n')
 

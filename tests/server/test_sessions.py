@@ -105,6 +105,20 @@ async def test_a_problem_has_the_name_of_the_error(
     assert answer.json()["type"] == f"urn:turnmill:error:{error}"
 
 
+async def test_a_wrong_policy_is_told_in_words_of_the_policy(http: httpx.AsyncClient) -> None:
+    answer = await http.put("/v1/sessions/s", json={"policy": {"max_tokens": -1}})
+
+    assert answer.json()["detail"] == (
+        "body.policy: policy: max_tokens: Input should be greater than or equal to 512 (got int)"
+    )
+
+
+async def test_a_wrong_path_is_told_where_all_calls_are(http: httpx.AsyncClient) -> None:
+    answer = await http.get("/v1/contexts")
+
+    assert "/openapi.json" in answer.json()["detail"]
+
+
 async def test_a_wrong_method_is_told_all_right_ones(http: httpx.AsyncClient) -> None:
     answer = await http.post("/v1/sessions/s")
 

@@ -184,6 +184,7 @@ def test_a_server_is_named_without_its_password(url: str, name: str) -> None:
             NotPermitted,
         ),
         (redis.ResponseError("BUSY Redis is busy running a script"), StoreUnavailable),
+        (redis.ResponseError("DB index is out of range"), StoreRefused),
     ],
 )
 def test_what_is_to_be_done_decides_between_errors(

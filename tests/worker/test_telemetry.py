@@ -35,12 +35,13 @@ from tests.worker.harness import (
     ROLLING,
     NewServer,
     NewWorker,
+    asks,
     chat,
     grown,
     keys_of,
     push_all,
 )
-from turnmill import ContextClient, telemetry
+from turnmill import ContextClient, Policy, telemetry
 from turnmill.connection.embedded import EmbeddedRedis, free_port
 from turnmill.testing import FakeEndpoint
 
@@ -107,6 +108,24 @@ def test_a_namespace_is_no_label_unless_it_may_be(
 
     wait_until(lambda: scraped.value("turnmill_compactions_total") >= 1)
     assert "one-of-thousands" not in scraped.get("/metrics")[1]
+
+
+def test_statements_that_a_check_refused_are_counted_by_it(
+    new_worker: NewWorker, scraped: Scraped, store: EmbeddedRedis
+) -> None:
+    asking = Policy(
+        max_tokens=2_000, summarizer="openai", strategies=("rolling",), quality_threshold=0.0
+    )
+    with FakeEndpoint(faults={"wrong-language": 1.0}) as model:
+        new_worker("refusing", env={**scraped.env, **asks(model)})
+        with ContextClient(store.url, namespace="told") as client:
+            grown(client, "refused", 90, policy=asking)
+        items = "turnmill_summaries_items_total"
+        wait_until(lambda: scraped.value(items) > 0, what="items")
+
+    refused = 'why="UnusableSummary: none-holds"'
+    assert scraped.value(items, 'what="kept"') == 0
+    assert scraped.value("turnmill_summaries_failed_total", refused) > 0
 
 
 def asked(scraped: Scraped) -> tuple[int, dict[str, str]]:

@@ -7,7 +7,7 @@ them: there may be thousands. Without a meter and a tracer a job costs some micr
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final, Self
 
 from turnmill.contract.job_outcomes import Compaction, Outcome
@@ -50,6 +50,12 @@ FAILED: Final = Instrument(
     "turnmill.summaries.failed",
     "Summaries that a summarizer did not write, or whose text was refused, by the check or error",
     labels=("why", "namespace"),
+)
+ITEMS: Final = Instrument(
+    "counter",
+    "turnmill.summaries.items",
+    "Statements of models, kept or not, by the check that they failed",
+    labels=("what", "namespace"),
 )
 MODEL: Final = Instrument(
     "histogram",
@@ -114,7 +120,7 @@ GAUGES: Final = (SESSIONS, BACKLOG, ARCHIVE, QUEUES, BREAKER, REDIS, MEMORY, NAM
 """Of all workers together; every worker tells the same."""
 
 INSTRUMENTS: Final = (
-    *(JOBS, COMPACTIONS, TOKENS, QUALITY, FAILED, MODEL, MODEL_TOKENS, COST),
+    *(JOBS, COMPACTIONS, TOKENS, QUALITY, FAILED, ITEMS, MODEL, MODEL_TOKENS, COST),
     *GAUGES,
 )
 
@@ -178,7 +184,7 @@ class Job:
         told = {f"turnmill__{name}": getattr(outcome, name) for name in fields}
         self._span.tell(**told)
         if outcome.outcome != "committed":  # else its record tells
-            _tell_failed(outcome.failed or (), self._namespace)
+            _tell_failed(outcome.failed or (), outcome.items or {}, self._namespace)
 
     def __enter__(self) -> Self:
         self._span.__enter__()
@@ -196,9 +202,11 @@ class Job:
         self._span.__exit__(kind, *error)
 
 
-def _tell_failed(why: Collection[str], namespace: str) -> None:
+def _tell_failed(why: Collection[str], items: Mapping[str, int], namespace: str) -> None:
     for each in why:
         _worker.record(FAILED, 1, why=each, namespace=_worker.label(namespace))
+    for what, times in items.items():
+        _worker.record(ITEMS, times, what=what, namespace=_worker.label(namespace))
 
 
 def commit_span() -> Span:
@@ -215,7 +223,7 @@ def compacted(namespace: str, trigger: str, record: Compaction) -> None:
     _worker.record(TOKENS, record.tokens_after, when="after", namespace=name)
     if record.quality is not None:
         _worker.record(QUALITY, record.quality, namespace=name, **made)
-    _tell_failed(record.failed, namespace)
+    _tell_failed(record.failed, record.items, namespace)
 
 
 class ModelCall:

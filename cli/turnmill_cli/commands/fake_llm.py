@@ -9,6 +9,7 @@ import typer
 
 from turnmill.contract.errors import InvalidInput
 from turnmill.testing import FAULTS, FakeEndpoint, Fault
+from turnmill_cli.local.children import check_port
 from turnmill_cli.options import CommandApp
 from turnmill_cli.output import count, print_note
 
@@ -31,12 +32,10 @@ def fake_llm(
     ] = None,
     seed: Annotated[int, typer.Option(help="Makes chance repeatable.")] = 0,
     key: Annotated[str, typer.Option(help="The only key it accepts. Empty: any key.")] = "",
-    model: Annotated[
-        list[str] | None,
-        typer.Option(help="A model it has; default: any. Can be repeated."),
-    ] = None,
+    model: Annotated[list[str] | None, typer.Option(help="Models it has; any by default.")] = None,
 ) -> None:
     """Serve the OpenAI API on loopback: summaries made from the input, and faults on demand."""
+    check_port(port)
     endpoint = FakeEndpoint(
         latency_s=latency / 1000,
         faults=_shares(fault or []),

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from turnmill_cli.local.children import FLOWER_PORT, check_installed, choose_port, flower_command
+from turnmill_cli.local.children import FLOWER_PORT, check_installed, check_port, flower_command
 from turnmill_cli.options import (
     BrokerPasswordFile,
     BrokerUrl,
@@ -65,7 +65,7 @@ def flower(options: FlowerOptions) -> None:
     if not options.is_closed:
         where = f"--address {options.address}"
         raise WrongUsage(f"{where} shows sessions to others: give --basic-auth-file")
-    choose_port(options.port, options.port, "--port")
+    check_port(options.port)
     given = {
         "TURNMILL_REDIS_URL": options.redis_url or redis_here(),
         "TURNMILL_REDIS_PASSWORD_FILE": options.redis_password_file,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from turnmill_cli.local.children import check_port
 from turnmill_cli.options import TIMEOUT_S, Connection, GroupApp, JsonFlag
 from turnmill_cli.output import (
     CommandFailed,
@@ -55,7 +56,7 @@ def serve(
         raise WrongUsage(f"--host {host} opens {name} to others: make keys, and drop --no-auth")
     if not no_auth and not _with_keys(connection, lambda keys: keys.listed()):
         raise CommandFailed("there are no keys: `turnmill keys create` makes one, or --no-auth")
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    check_port(port, host)
     settings = Settings(
         redis=connection.store,
         broker=connection.broker,
@@ -65,7 +66,8 @@ def serve(
         no_auth=name if no_auth else "",
         max_body_bytes=max_body_bytes,
     )
-    run(settings, host, port, lambda: print_line(url))
+    at = f"[{host}]" if ":" in host else host
+    run(settings, host, port, lambda: print_line(f"http://{at}:{port}"))
 
 
 def mcp(connection: Connection) -> None:

@@ -127,7 +127,8 @@ def _print_info(
         if found.quality is None
         else f"{found.quality:.2f} at the last compaction",
         "checkpoints": f"{checkpoints:,} to go back to",
-        "limits": f"hard {limits.hard:,}, soft {limits.soft:,}, target {limits.target:,}",
+        "limits": f"hard {limits.hard:,}, soft {limits.soft:,}, target {limits.target:,}"
+        + (f", when idle {policy.idle_limit(limits):,}" if policy.compact_when_idle_s else ""),
         "state": _state(found),
         "policy": f"{_name(found)}: {' → '.join(policy.strategies)}, "
         f"summarizer {_summarizer(policy)}, {policy.encoding}, "

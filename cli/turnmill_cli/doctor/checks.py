@@ -449,7 +449,7 @@ def _unarchived(view: RedisView, *, is_off: bool) -> Check:
 # --- the broker and its workers -------------------------------------------------------------------
 
 TIMEOUT_S = 2.0
-REFUSED = "correct the user or password in --broker-url, or in --broker-password-file"
+REFUSED = "correct --broker-url, or the password in --broker-password-file"
 
 
 def check_broker(connection: Connection) -> Iterator[Check]:
@@ -467,7 +467,7 @@ def check_broker(connection: Connection) -> Iterator[Check]:
         return
     except Exception as error:  # noqa: BLE001 - any failure of any broker
         if is_refusal(error):
-            found = "refuses this client: its user or password is wrong"
+            found = "refuses this client: the user, password or database of its URL is wrong"
             yield Check("broker", "problem", found, REFUSED if is_own else REDIS_REFUSES)
             return
         advice = "start it, or correct --broker-url / TURNMILL_BROKER_URL" if is_own else NO_REDIS

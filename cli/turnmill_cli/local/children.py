@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from turnmill.connection.embedded import free_port
@@ -144,8 +144,13 @@ def _is_there(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def worker_children(number: int, *, logs: Path, env: dict[str, str], host: str) -> list[ChildSpec]:
-    """``number`` processes that count and compact, and one or two that summarize; none for 0."""
+def worker_children(
+    number: int, *, logs: Path, env: dict[str, str], host: str, metrics_port: int = 0
+) -> list[ChildSpec]:
+    """``number`` processes that count and compact, and one or two that summarize; none for 0.
+
+    Each tells its metrics at a port of its own: the first at ``metrics_port``, if that is not 0.
+    """
     if not number:
         return []
     # Processes of one thread each, not one with a pool: Flower counts them one by one, they are
@@ -158,7 +163,10 @@ def worker_children(number: int, *, logs: Path, env: dict[str, str], host: str) 
         _worker(f"summarize-{at}", "summarize", "threads", SUMMARIZE_THREADS, logs, env, host)
         for at in range(1, min(number, MOST_SUMMARIZERS) + 1)
     ]
-    return [*compute, *summarize]
+    return [
+        replace(spec, env={**spec.env, "TURNMILL_METRICS_PORT": str(metrics_port and port)})
+        for port, spec in enumerate([*compute, *summarize], metrics_port)
+    ]
 
 
 def _worker(
@@ -210,11 +218,21 @@ def choose_port(asked: int | None, usual: int, option: str) -> int:
     return free_port()
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
+def check_port(port: int, host: str = "127.0.0.1") -> None:
+    """Make sure a server can listen there.
+
+    Raises:
+        CommandFailed: it cannot.
+    """
+    if not _is_free(port, host):
+        raise CommandFailed(f"port {port} is in use: choose another with --port")
+
+
+def _is_free(port: int, host: str = "127.0.0.1") -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((host, port))
         except OSError:
             return False
         return True

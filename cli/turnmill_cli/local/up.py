@@ -166,6 +166,12 @@ class UpOptions:
     workers: Annotated[
         int, typer.Option(min=1, max=64, help="Processes that count and compact.")
     ] = min(os.cpu_count() or 1, MOST_WORKERS)
+    metrics_port: Annotated[
+        int,
+        setting(
+            "--metrics-port", "PORT", "The first worker's; each other has the next one.", panel=""
+        ),
+    ] = 0
     grace: Annotated[
         float,
         typer.Option(min=0, metavar="SECONDS", help="Time for tasks to finish at the end."),
@@ -179,7 +185,9 @@ def up(options: UpOptions) -> None:
     all. On Linux, nothing outlives this process, even if it is killed.
     """
     if options.redis_url and options.port:
-        raise typer.BadParameter("cannot be combined with --redis-url", param_hint="--port")
+        raise typer.BadParameter(
+            "cannot be combined with --redis-url or TURNMILL_REDIS_URL", param_hint="--port"
+        )
     check_installed(with_flower=options.flower)
     folder = options.data_dir.absolute()
     with locked(folder), stop_signals() as signals, _redis(folder, options) as server:
@@ -246,7 +254,7 @@ class _WorkersAndFlower:
             try:
                 supervisor.start(broker, self.signals)
                 if not self.signals.stopping:
-                    self._announce(connection, flower_port)
+                    self._announce(connection, flower_port, supervisor.workers_alive[1])
                     reader = StatusReader(NamespacesView(view.client), broker)
                     stack.callback(reader.close)
                     watch(reader, supervisor, self.signals, self._check_redis)
@@ -269,7 +277,13 @@ class _WorkersAndFlower:
         host = socket.gethostname() + (f".{os.getpid()}" if is_shared else "")
         flower = flower_child(port=flower_port, logs=logs, env=env)
         return Supervisor(
-            worker_children(self.options.workers, logs=logs, env=env, host=host),
+            worker_children(
+                self.options.workers,
+                logs=logs,
+                env=env,
+                host=host,
+                metrics_port=self.options.metrics_port,
+            ),
             flower if flower_port else None,
             flower_port=flower_port,
             tell=_tell,
@@ -281,12 +295,15 @@ class _WorkersAndFlower:
                 f"redis-server ended; see the end of {self.server.directory / 'redis.log'}"
             )
 
-    def _announce(self, connection: Connection, flower_port: int) -> None:
+    def _announce(self, connection: Connection, flower_port: int, workers: int) -> None:
         lines = {"Redis": safe_url(connection.redis_url)}
         if connection.broker_url:
             lines["Broker"] = safe_url(connection.broker_url)
         if flower_port:
             lines["Flower"] = f"http://127.0.0.1:{flower_port}"
+        if first := self.options.metrics_port:
+            last = first + workers - 1
+            lines["Metrics"] = f"http://127.0.0.1:{first}/metrics, and so on to {last}"
         lines |= {"Data": str(self.folder), "Logs": str(self.folder / "logs")}
         if self.server and not connection.broker_url:
             announce(self.folder, UpRunning(self.server.url, lines.get("Flower", "")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -95,15 +95,27 @@ def problem_of(error: TurnmillError) -> Response:
 
 def of_http(error: Any) -> Response:
     """The answer for an error of HTTP."""
-    name = HTTPStatus(error.status_code).name.title().replace("_", "")
-    return problem(error.status_code, name, str(error.detail), headers=error.headers)
+    status, told = HTTPStatus(error.status_code), str(error.detail)
+    if told == status.phrase:
+        told = "there is no such call: /openapi.json describes all"
+    name = status.name.title().replace("_", "")
+    return problem(status, name, told, headers=error.headers)
 
 
 def invalid(error: Any) -> Response:
     """The answer to what is not as documented; without values, which are content."""
-    found = error.errors()[:5]
-    told = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in found)
+    found = error.errors()
+    # Of a policy that may be a name, too, what is wrong with it says more than that it is no name.
+    found = [item for item in found if item["loc"][-1:] != ("str",)] or found
+    told = "; ".join(
+        f"{_place(item['loc'])}: {item['msg'].removeprefix('Value error, ')}" for item in found[:5]
+    )
     return problem(422, "InvalidInput", told)
+
+
+def _place(loc: Sequence[str | int]) -> str:
+    """Where it is, without the names of validators: ``body.policy``."""
+    return ".".join(str(part) for part in loc if "[" not in str(part))
 
 
 def unforeseen(error: Exception) -> Response:
