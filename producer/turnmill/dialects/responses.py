@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from turnmill.contract.call_ids import CALL
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
-from turnmill.contract.fields import PART, RESPONSES_MESSAGE
+from turnmill.contract.fields import (
+    PART,
+    RESPONSES_CALL,
+    RESPONSES_MESSAGE,
+    RESPONSES_RESULT,
+)
 from turnmill.dialects.native import (
     RESPONSES_CALLS,
     RESPONSES_ITEMS,
@@ -23,6 +29,7 @@ from turnmill.dialects.native import (
     native_of,
     refuse,
     said_parts,
+    sendable_name,
     with_native,
 )
 
@@ -73,6 +80,10 @@ def _result(item: Mapping[str, Any], where: str) -> JsonMessage:
     call_id, output = item.get("call_id", item.get("id")), item.get("output")
     if not isinstance(call_id, str) or not call_id:
         raise InvalidTurn(f"{where}.call_id: an output needs the id of its call")
+    check_fields(item, RESPONSES_RESULT, where)
+    if item["type"] in _WITH_PARTS and not isinstance(output, str | list):
+        got = type(output).__name__
+        raise InvalidTurn(f"{where}.output: must be text or a list of parts, got {got}")
     kept = {name: value for name, value in item.items() if name not in {"call_id", "output"}}
     content: Any = output
     if isinstance(output, list) and kept["type"] in _WITH_PARTS:
@@ -143,6 +154,7 @@ class _Output:
         call_id, kind = item.get("call_id"), item["type"]
         if not isinstance(call_id, str) or not call_id:
             raise InvalidTurn(f"{where}.call_id: a {kind} needs an id")
+        check_fields(item, RESPONSES_CALL, where)
         others = {name: item[name] for name in item.keys() & _BESIDE}
         if kind == "function_call":
             for field in ("name", "arguments"):
@@ -193,6 +205,27 @@ def from_chat(messages: Sequence[JsonMessage]) -> Converted:
         if not _is(item, "reasoning") or (items and _is_output(items[-1])):
             items.append(item)
     return Converted(items[::-1], "\n\n".join(writer.system), tuple(writer.left_out))
+
+
+def told_once(items: Sequence[JsonMessage]) -> Iterator[JsonMessage]:
+    """The items, none with the id of an earlier one: the API takes no id twice."""
+    seen: set[str] = set()
+    for item in items:
+        item_id = item.get("id")
+        if not isinstance(item_id, str) or item_id not in seen:
+            yield item
+        elif not _is(item, *RESPONSES_OPAQUE):
+            # What it says stands without it, but for calls of which it is a part.
+            yield item if _is(item, *_KEEP_IDS) else _without(item, _BESIDE)
+        if isinstance(item_id, str):
+            seen.add(item_id)
+
+
+def _without(item: JsonMessage, names: AbstractSet[str]) -> JsonMessage:
+    return {name: value for name, value in item.items() if name not in names}
+
+
+_KEEP_IDS: Final = frozenset({"computer_call", "local_shell_call", "local_shell_call_output"})
 
 
 def _is_output(item: JsonMessage) -> bool:
@@ -274,7 +307,8 @@ class _Writer:
 
     def _call(self, call: Mapping[str, Any]) -> JsonMessage:
         function, fields = call.get("function") or {}, fields_of(call, "responses")
-        name, arguments = function.get("name") or "unknown", function.get("arguments", "{}")
+        name = sendable_name(function.get("name") or "unknown", "responses")
+        arguments = function.get("arguments", "{}")
         if call["id"] in self._as_functions:
             fields = {}
         if "type" in fields:
