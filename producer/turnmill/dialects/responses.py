@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from turnmill.contract.call_ids import CALL
@@ -208,21 +208,35 @@ def from_chat(messages: Sequence[JsonMessage]) -> Converted:
 
 
 def told_once(items: Sequence[JsonMessage]) -> Iterator[JsonMessage]:
-    """The items, none with the id of an earlier one: the API takes no id twice."""
+    """The items, none with the id of an earlier one: the API takes no id twice.
+
+    Frameworks have placeholders for ids, which they take out themselves: those stay.
+    """
     seen: set[str] = set()
     for item in items:
         item_id = item.get("id")
-        if not isinstance(item_id, str) or item_id not in seen:
+        if not isinstance(item_id, str) or not _ID.match(item_id):
+            yield item
+            continue
+        if item_id not in seen:
             yield item
         elif not _is(item, *RESPONSES_OPAQUE):
             # What it says stands without it, but for calls of which it is a part.
-            yield item if _is(item, *_KEEP_IDS) else _without(item, _BESIDE)
-        if isinstance(item_id, str):
-            seen.add(item_id)
+            yield item if _is(item, *_KEEP_IDS) else _nameless(item)
+        seen.add(item_id)
 
 
-def _without(item: JsonMessage, names: AbstractSet[str]) -> JsonMessage:
-    return {name: value for name, value in item.items() if name not in names}
+_ID: Final = re.compile(r"[a-z]+_")
+
+
+def _nameless(item: JsonMessage) -> JsonMessage:
+    """The item without an id: of a message, which else needs one, its text."""
+    found = {name: value for name, value in item.items() if name not in _BESIDE}
+    parts = item.get("content")
+    if _is(item, "message") and all(_is(part, "output_text") for part in parts or ()):
+        del found["type"]
+        found["content"] = parts if isinstance(parts, str) else _joined(parts)
+    return found
 
 
 _KEEP_IDS: Final = frozenset({"computer_call", "local_shell_call", "local_shell_call_output"})

@@ -32,8 +32,8 @@ MESSAGE: Json = {
     "id": "m", "model": "m", "role": "assistant", "type": "message", "stop_reason": "end_turn",
     "usage": {"input_tokens": 1, "output_tokens": 1},
 }  # fmt: skip
-ITEM: Json = {"type": "message", "id": "m1", "role": "assistant", "status": "completed"}
-CALLED: Json = {"type": "function_call", "id": "f1", "call_id": "c", "name": "f"}
+ITEM: Json = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+CALLED: Json = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f"}
 FUNCTION: Json = {"name": "f", "arguments": TEXT}
 
 
@@ -116,10 +116,14 @@ def test_ids_of_items_are_sent_once() -> None:
     first = [thought, {**CALLED, "arguments": "{}"}, output]
     again = [{**CALLED, "call_id": "d", "arguments": "{}"}, {**output, "call_id": "d"}]
 
-    found = said_in("responses", *first, thought, *again)
+    said = {**ITEM, "content": [{"type": "output_text", "text": "So.", "annotations": []}]}
+
+    found = said_in("responses", *first, thought, *again, said, Q, said)
 
     assert found[:3] == first
-    assert [item.get("id") for item in found[3:]] == [None, None]
+    assert [item.get("id") for item in found[3:]] == [None, None, "msg_1", None, None]
+    assert said_in("responses", *[{**said, "id": "__fake_id__"}, Q] * 2)[2]["id"] == "__fake_id__"
+    assert found[5:] == [said, Q, {"role": "assistant", "content": "So."}]
 
 
 IMAGE: Json = {"type": "image", "source": {"type": "base64", "media_type": "image/png"}}
