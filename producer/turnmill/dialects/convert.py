@@ -7,7 +7,7 @@ from typing import Any, Final, cast, get_args
 
 from turnmill.contract.call_ids import with_own_ids
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.errors import InvalidInput
+from turnmill.contract.errors import InvalidInput, InvalidTurn
 from turnmill.contract.fields import OWN, PARSED
 from turnmill.contract.turns import Message, Turn, TurnLike, with_content
 from turnmill.dialects.native import (
@@ -143,13 +143,16 @@ def turn_in_chat(value: Any) -> tuple[Dialect | None, TurnLike]:
     """The turn in chat's shape, and the dialect it was in; None where nothing tells.
 
     Raises:
-        InvalidTurn: a part is of no known type; names it.
+        InvalidTurn: a part is of no known type (names it), or too deep.
     """
     value = _plain(value)
     messages, dialect = _messages(value)
     if messages is None:
         return None, value
-    seen, found = in_chat([_as_sent(_plain(message)) for message in messages])
+    try:
+        seen, found = in_chat([_as_sent(_plain(message)) for message in messages])
+    except RecursionError:
+        raise InvalidTurn("turn: nested deeper than any reader follows") from None
     dialect = seen or dialect
     if isinstance(value, dict) and "messages" in value:
         return dialect, {**value, "messages": found}

@@ -205,3 +205,14 @@ def test_a_session_in_chat_shows_nothing_of_other_dialects(client: ContextClient
     assert "input_image" not in {part["type"] for part in context.messages[-1]["content"]}
     assert context.messages == context.messages_for("chat") == context.request_for()["messages"]
     assert thought in context.messages_for("anthropic")[1]["content"]
+
+
+@pytest.mark.parametrize("kind", ["tool_use", "tool_result"])
+def test_what_is_nested_too_deep_for_any_reader_is_refused(kind: str) -> None:
+    deep: Json = {}
+    for _ in range(3_000):
+        deep = {"content": [deep]}
+    block = {"type": kind, "id": "t", "name": "f", "input": deep, "content": [deep]}
+
+    with pytest.raises(InvalidTurn, match="nested deeper"):
+        turn_in_chat({"role": "assistant", "content": [block]})
