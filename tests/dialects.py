@@ -135,9 +135,14 @@ def _responses_step(draw: st.DrawFn, name: str) -> list[list[Json]]:
     for n in range(draw(st.integers(1, 3))):
         call_id = f"{name}_{n}"
         kind, call, output = draw(st.sampled_from(_KINDS))
-        items.append({"type": kind, "call_id": call_id, **call})
-        outputs.append({"type": f"{kind}_output", "call_id": call_id, **output})
+        items.append({"type": kind, "call_id": call_id, **_named(call, call_id)})
+        outputs.append({"type": f"{kind}_output", "call_id": call_id, **_named(output, call_id)})
     return [items, outputs]
+
+
+def _named(item: Json, name: str) -> Json:
+    """With an id of its own, if it has one: the API takes none twice."""
+    return {**item, "id": f"{item['id']}_{name}"} if "id" in item else item
 
 
 _COMPUTER: Json = {

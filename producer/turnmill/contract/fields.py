@@ -46,12 +46,27 @@ PART: Final = _BOTH | {
     *("type", "text", "image_url", "input_audio", "file", "refusal", "annotations", "logprobs"),
     *("detail", "file_data", "file_id", "file_url", "filename", "prompt_cache_breakpoint"),
     # anthropic: TextBlockParam, ImageBlockParam, DocumentBlockParam, SearchResultBlockParam
-    *("source", "title", "context", "citations", "content", "transformations"),
+    *("source", "title", "context", "citations", "content", "transformations", "tool_name"),
     # Qwen
     *("min_pixels", "max_pixels"),
 }
 CALL: Final = _BOTH | {"id", "type", "function", "custom", "index"}
 FUNCTION: Final = _BOTH | {"name", "arguments", "parsed_arguments"}
+
+ANTHROPIC_CALL: Final = _BOTH | {"type", "id", "name", "input", "caller", "toolset_name"}
+ANTHROPIC_RESULT: Final = _BOTH | {"type", "tool_use_id", "content", "is_error", "toolset_name"}
+RESPONSES_CALL: Final = _BOTH | {
+    *("type", "id", "call_id", "name", "arguments", "status", "caller", "namespace", "async"),
+    *("input", "action", "actions", "operation", "environment", "pending_safety_checks"),
+    "created_by",
+}
+RESPONSES_RESULT: Final = _BOTH | {
+    *("type", "id", "call_id", "name", "output", "status", "caller", "namespace", "created_by"),
+    *("acknowledged_safety_checks", "max_output_length"),
+}
+
+PARSED: Final = frozenset({"parsed", "parsed_arguments", "parsed_output"})
+"""What providers' packages make of a text beside it: they do not send it, and no API takes it."""
 
 TURN: Final = frozenset({"messages", "turn_id", "iteration", "metadata", "pinned"})
 

@@ -44,6 +44,7 @@ _KNOWN: Final = frozenset(
     {
         *("text", "image_url", "input_audio", "file", "refusal"),
         *("image", "document", "search_result", "container_upload", "input_image", "input_file"),
+        "tool_reference",
     }
 )
 """Those of the chat API, and what other dialects show by a reference only."""
@@ -144,6 +145,11 @@ class ToolCall(_Open):
     def _function_is_named(self) -> Self:
         if self.type == "function" and self.function is None:
             raise ValueError("a call of type function needs function.name and function.arguments")
+        if self.function is None:
+            custom = self.__pydantic_extra__.get("custom")
+            said = map(custom.get, ("name", "input")) if isinstance(custom, dict) else (None,)
+            if not all(isinstance(value, str) for value in said):
+                raise ValueError("a call needs function or custom, with custom.name, custom.input")
         return self
 
 
@@ -162,7 +168,38 @@ class Part(_Open):
             raise ValueError("a part of type text needs text")
         if self.type == "image_url":
             check_image_url((self.image_url or {}).get("url"))
+        elif self.type != "text":
+            _check_part(self.type, self.__pydantic_extra__)
         return self
+
+
+def _check_part(kind: str, fields: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` for a part that lacks what its type needs: every provider refuses it."""
+    name, needed, said = _NEEDS[kind]
+    holder = fields.get(name) if name else fields
+    given = map(holder.get, needed) if isinstance(holder, Mapping) else ()
+    if not any(isinstance(value, str | list) for value in given):
+        raise ValueError(f"a part of type {kind} needs {said}")
+
+
+_SOURCE: Final = (
+    "source",
+    ("file_id", "url", "content"),
+    "source with data and media_type, url, file_id or content",
+)
+_NEEDS: Final[Mapping[str, tuple[str, tuple[str, ...], str]]] = {
+    "refusal": ("", ("refusal",), "refusal"),
+    "container_upload": ("", ("file_id",), "file_id"),
+    "tool_reference": ("", ("tool_name",), "tool_name"),
+    "search_result": ("", ("content",), "content"),
+    "input_audio": ("input_audio", ("data",), "input_audio.data"),
+    "file": ("file", ("file_data", "file_id"), "file.file_data or file.file_id"),
+    "image": _SOURCE,
+    "document": _SOURCE,
+    "input_image": ("", ("image_url", "file_id"), "image_url or file_id"),
+    "input_file": ("", ("file_data", "file_id", "file_url"), "file_data, file_id or file_url"),
+}
+"""By the type of a part: in which field, or in itself, there must be one of these; in words."""
 
 
 def check_image_url(url: object) -> None:
@@ -194,6 +231,7 @@ class Message(_Open):
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | tuple[Part, ...] | None = None
     name: str | None = None
+    refusal: str | None = None
     tool_calls: tuple[ToolCall, ...] | None = None
     tool_call_id: str | None = None
 

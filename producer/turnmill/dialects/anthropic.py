@@ -11,7 +11,13 @@ from turnmill.contract.call_ids import CALL
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
-from turnmill.contract.fields import ANTHROPIC_MESSAGE, MESSAGE, PART
+from turnmill.contract.fields import (
+    ANTHROPIC_CALL,
+    ANTHROPIC_MESSAGE,
+    ANTHROPIC_RESULT,
+    MESSAGE,
+    PART,
+)
 from turnmill.dialects.cache_marks import marked, unmarked, with_last_marks
 from turnmill.dialects.native import (
     ANTHROPIC_BLOCKS,
@@ -24,6 +30,7 @@ from turnmill.dialects.native import (
     native_of,
     refuse,
     said_parts,
+    sendable_name,
     with_native,
 )
 
@@ -82,6 +89,7 @@ def _call(block: Mapping[str, Any], where: str) -> JsonMessage:
     for field, kind in (("id", str), ("name", str), ("input", Mapping)):
         if not isinstance(block.get(field), kind):
             raise InvalidTurn(f"{where}.{field}: a tool_use block needs a {kind.__name__}")
+    check_fields(block, ANTHROPIC_CALL, where)
     function = {"name": block["name"], "arguments": encode_json(block["input"]).decode()}
     call = {"id": block["id"], "type": "function", "function": function}
     others = {name: value for name, value in block.items() if name not in _CALL_FIELDS}
@@ -110,6 +118,7 @@ def _result(block: Mapping[str, Any], where: str) -> JsonMessage:
     call_id, content = block.get("tool_use_id"), block.get("content")
     if not isinstance(call_id, str) or not call_id:
         raise InvalidTurn(f"{where}.tool_use_id: a tool_result block needs the id of its call")
+    check_fields(block, ANTHROPIC_RESULT, where)
     if isinstance(content, Sequence) and not isinstance(content, str):
         parts = enumerate(content)
         content = [_part(_block(p, f"{where}[{at}]"), f"{where}.content[{at}]") for at, p in parts]
@@ -157,7 +166,8 @@ _TEXT_FIELDS: Final = frozenset({"cache_control", "citations"})
 _OPENING: Final = "(the conversation opens with the assistant)"
 """Anthropic wants a user's message first."""
 
-_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,")
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[^;,]+)*;base64,")
+_IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
 
@@ -271,8 +281,8 @@ class _Writer:
             case "text":
                 marks = {name: part[name] for name in _TEXT_FIELDS & part.keys()}
                 block = {"type": "text", "text": _shown_text(part["text"]), **marks, **others}
-            case "image_url":
-                block = {"type": "image", "source": _source(part["image_url"]["url"]), **others}
+            case "image_url" if source := _picture(part["image_url"]["url"]):
+                block = {"type": "image", "source": source, **others}
             case "file" if isinstance(part.get("file"), Mapping) and "file_data" in part["file"]:
                 block = {"type": "document", "source": _source(part["file"]["file_data"]), **others}
             case "refusal":
@@ -299,12 +309,22 @@ def _source(url: str) -> JsonMessage:
     return {"type": "base64", "media_type": head[1], "data": url[head.end() :]}
 
 
+def _picture(url: str) -> JsonMessage | None:
+    """The source of an image, if it is of a kind and at a place that Anthropic takes."""
+    source = _source(url)
+    if source["type"] == "url":
+        return source if url.startswith(("http://", "https://")) else None
+    if source["media_type"] == "image/jpg":  # a common slip
+        source["media_type"] = "image/jpeg"
+    return source if source["media_type"] in _IMAGES else None
+
+
 def _tool_use(call: Mapping[str, Any]) -> JsonMessage:
     function = call.get("function") or {}
     block = {
         "type": "tool_use",
         "id": call["id"],
-        "name": function.get("name") or str(call.get("type")),
+        "name": sendable_name(function.get("name") or str(call.get("type")), "anthropic"),
         "input": _input(function.get("arguments") or ""),
     }
     return {**block, **fields_of(call, "anthropic")}

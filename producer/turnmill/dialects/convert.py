@@ -7,15 +7,18 @@ from typing import Any, Final, cast, get_args
 
 from turnmill.contract.call_ids import with_own_ids
 from turnmill.contract.context import JsonMessage
-from turnmill.contract.errors import InvalidInput
+from turnmill.contract.errors import InvalidInput, InvalidTurn
+from turnmill.contract.fields import OWN, PARSED
 from turnmill.contract.turns import Message, Turn, TurnLike, with_content
 from turnmill.dialects.native import (
     ANTHROPIC_BLOCKS,
     ANTHROPIC_SHOWN,
+    NATIVE,
     RESPONSES_ITEMS,
     RESPONSES_PARTS,
     Converted,
     Dialect,
+    sendable_name,
     without_native,
 )
 
@@ -83,15 +86,16 @@ def from_chat(messages: Sequence[JsonMessage], dialect: str, head: int | None = 
     if dialect == "responses":
         from turnmill.dialects import responses  # noqa: PLC0415 - few sessions need it
 
-        return responses.from_chat(messages)
+        found = responses.from_chat(messages)
+        return found._replace(messages=list(responses.told_once(found.messages)))
     left_out = {
         f"parts of type {part['type']}": None
         for message in messages
         for part in _parts(message)
-        if part.get("type") in ANTHROPIC_SHOWN
+        if part.get("type") in _NOT_IN_CHAT
     }
-    found = [dict(with_content(_chat(m))) for m in without_native(messages)]
-    return Converted(found, "", tuple(left_out))
+    shown = [dict(with_content(_chat(m))) for m in without_native(messages)]
+    return Converted(shown, "", tuple(left_out))
 
 
 def _parts(message: JsonMessage) -> list[dict[str, Any]]:
@@ -99,29 +103,56 @@ def _parts(message: JsonMessage) -> list[dict[str, Any]]:
     return content if isinstance(content, list) else []
 
 
+_NOT_IN_CHAT: Final = ANTHROPIC_SHOWN | RESPONSES_PARTS
+
+
 def _chat(message: JsonMessage) -> JsonMessage:
-    if not any(part.get("type") in ANTHROPIC_SHOWN for part in _parts(message)):
+    if isinstance(audio := message.get("audio"), dict) and "id" in audio:
+        message = {**message, "audio": {"id": audio["id"]}}
+    if calls := message.get("tool_calls"):
+        message = {**message, "tool_calls": list(map(_call, calls))}
+    if not any(part.get("type") in _NOT_IN_CHAT for part in _parts(message)):
         return message
     parts = [
         {"type": "text", "text": f"[{part['type']}, which cannot be shown here]"}
-        if part.get("type") in ANTHROPIC_SHOWN
+        if part.get("type") in _NOT_IN_CHAT
         else part
         for part in _parts(message)
     ]
     return {**message, "content": parts}
 
 
+def in_own_words(message: JsonMessage) -> bool:
+    """Whether a chat message says nothing that ``from_chat`` would change for chat; cheap."""
+    if NATIVE in message or "audio" in message:
+        return False
+    calls = message.get("tool_calls") or ()
+    return not any(NATIVE in part or part["type"] in _NOT_IN_CHAT for part in _parts(message)) and (
+        all(NATIVE not in call and _call(call) is call for call in calls)
+    )
+
+
+def _call(call: JsonMessage) -> JsonMessage:
+    function = call.get("function") or {}
+    name = function.get("name")
+    shown = name and sendable_name(name, "chat")
+    return call if shown == name else {**call, "function": {**function, "name": shown}}
+
+
 def turn_in_chat(value: Any) -> tuple[Dialect | None, TurnLike]:
     """The turn in chat's shape, and the dialect it was in; None where nothing tells.
 
     Raises:
-        InvalidTurn: a part is of no known type; names it.
+        InvalidTurn: a part is of no known type (names it), or too deep.
     """
     value = _plain(value)
     messages, dialect = _messages(value)
     if messages is None:
         return None, value
-    seen, found = in_chat(list(map(_plain, messages)))
+    try:
+        seen, found = in_chat([_as_sent(_plain(message)) for message in messages])
+    except RecursionError:
+        raise InvalidTurn("turn: nested deeper than any reader follows") from None
     dialect = seen or dialect
     if isinstance(value, dict) and "messages" in value:
         return dialect, {**value, "messages": found}
@@ -147,6 +178,27 @@ def _messages(value: Any) -> tuple[Sequence[Any] | None, Dialect | None]:
         case [_, *_]:
             found = value, None
     return found
+
+
+def _as_sent(value: Any) -> Any:
+    """Without what a dumped answer has and no provider takes: nulls, parsed texts, sound."""
+    if isinstance(value, list):
+        return list(map(_as_sent, value))
+    if not isinstance(value, dict):
+        return value
+    found = {
+        name: _as_sent(item) if name in _HOLDERS else item
+        for name, item in value.items()
+        if name not in PARSED
+        and (item is not None or name.startswith(OWN) or (name in _SAID and "role" in value))
+    }
+    if isinstance(audio := found.get("audio"), dict) and "id" in audio:
+        found["audio"] = {name: item for name, item in audio.items() if name != "data"}
+    return found
+
+
+_SAID: Final = frozenset({"role", "content"})
+_HOLDERS: Final = frozenset({"content", "tool_calls", "function"})
 
 
 def _plain(value: Any) -> Any:

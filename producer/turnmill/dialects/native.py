@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
@@ -20,7 +21,9 @@ ANTHROPIC_OPAQUE: Final = frozenset(
 )
 """Blocks of an assistant that are carried along as they are."""
 
-ANTHROPIC_SHOWN: Final = frozenset({"image", "document", "search_result", "container_upload"})
+ANTHROPIC_SHOWN: Final = frozenset(
+    {"image", "document", "search_result", "container_upload", "tool_reference"}
+)
 ANTHROPIC_BLOCKS: Final = ANTHROPIC_OPAQUE | ANTHROPIC_SHOWN | {"tool_use", "tool_result"}
 """Blocks that no other dialect has."""
 
@@ -89,6 +92,20 @@ def check_fields(value: Mapping[str, Any], known: frozenset[str], where: str) ->
     """Raise ``InvalidTurn`` for a field that is none of these, by its name and place."""
     if (name := unknown_in(value, known)) is not None:
         raise InvalidTurn(f"{where}{no_field(name, known)}")
+
+
+def sendable_name(name: str, dialect: Dialect) -> str:
+    """The name of a function in letters that the dialect's providers take; models make up others.
+
+    Chat's servers differ: some take dots and colons.
+    """
+    unknown = _ODD_IN_CHAT if dialect == "chat" else _ODD
+    return unknown.sub("_", name)[:_NAME_CHARS]
+
+
+_NAME_CHARS: Final = 128
+_ODD = re.compile(r"[^a-zA-Z0-9_-]")
+_ODD_IN_CHAT = re.compile(r"[^a-zA-Z0-9_.:-]")
 
 
 def said_parts(message: JsonMessage) -> list[JsonMessage]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -9,7 +10,12 @@ from turnmill.contract.call_ids import CALL
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
-from turnmill.contract.fields import PART, RESPONSES_MESSAGE
+from turnmill.contract.fields import (
+    PART,
+    RESPONSES_CALL,
+    RESPONSES_MESSAGE,
+    RESPONSES_RESULT,
+)
 from turnmill.dialects.native import (
     RESPONSES_CALLS,
     RESPONSES_ITEMS,
@@ -23,6 +29,7 @@ from turnmill.dialects.native import (
     native_of,
     refuse,
     said_parts,
+    sendable_name,
     with_native,
 )
 
@@ -73,6 +80,10 @@ def _result(item: Mapping[str, Any], where: str) -> JsonMessage:
     call_id, output = item.get("call_id", item.get("id")), item.get("output")
     if not isinstance(call_id, str) or not call_id:
         raise InvalidTurn(f"{where}.call_id: an output needs the id of its call")
+    check_fields(item, RESPONSES_RESULT, where)
+    if item["type"] in _WITH_PARTS and not isinstance(output, str | list):
+        got = type(output).__name__
+        raise InvalidTurn(f"{where}.output: must be text or a list of parts, got {got}")
     kept = {name: value for name, value in item.items() if name not in {"call_id", "output"}}
     content: Any = output
     if isinstance(output, list) and kept["type"] in _WITH_PARTS:
@@ -143,6 +154,7 @@ class _Output:
         call_id, kind = item.get("call_id"), item["type"]
         if not isinstance(call_id, str) or not call_id:
             raise InvalidTurn(f"{where}.call_id: a {kind} needs an id")
+        check_fields(item, RESPONSES_CALL, where)
         others = {name: item[name] for name in item.keys() & _BESIDE}
         if kind == "function_call":
             for field in ("name", "arguments"):
@@ -197,6 +209,41 @@ def from_chat(messages: Sequence[JsonMessage]) -> Converted:
             begun.append(item)
     system, left_out = "\n\n".join(writer.system), tuple(writer.left_out)
     return Converted(items[::-1], system, left_out, tuple(begun[::-1]))
+
+
+def told_once(items: Sequence[JsonMessage]) -> Iterator[JsonMessage]:
+    """The items, none with the id of an earlier one: the API takes no id twice.
+
+    Frameworks have placeholders for ids, which they take out themselves: those stay.
+    """
+    seen: set[str] = set()
+    for item in items:
+        item_id = item.get("id")
+        if not isinstance(item_id, str) or not _ID.match(item_id):
+            yield item
+            continue
+        if item_id not in seen:
+            yield item
+        elif not _is(item, *RESPONSES_OPAQUE):
+            # What it says stands without it, but for calls of which it is a part.
+            yield item if _is(item, *_KEEP_IDS) else _nameless(item)
+        seen.add(item_id)
+
+
+_ID: Final = re.compile(r"[a-z]+_")
+
+
+def _nameless(item: JsonMessage) -> JsonMessage:
+    """The item without an id: of a message, which else needs one, its text."""
+    found = {name: value for name, value in item.items() if name not in _BESIDE}
+    parts = item.get("content")
+    if _is(item, "message") and all(_is(part, "output_text") for part in parts or ()):
+        del found["type"]
+        found["content"] = parts if isinstance(parts, str) else _joined(parts)
+    return found
+
+
+_KEEP_IDS: Final = frozenset({"computer_call", "local_shell_call", "local_shell_call_output"})
 
 
 def _is_output(item: JsonMessage) -> bool:
@@ -278,7 +325,8 @@ class _Writer:
 
     def _call(self, call: Mapping[str, Any]) -> JsonMessage:
         function, fields = call.get("function") or {}, fields_of(call, "responses")
-        name, arguments = function.get("name") or "unknown", function.get("arguments", "{}")
+        name = sendable_name(function.get("name") or "unknown", "responses")
+        arguments = function.get("arguments", "{}")
         if call["id"] in self._as_functions:
             fields = {}
         if "type" in fields:

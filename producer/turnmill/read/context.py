@@ -10,7 +10,7 @@ from turnmill.contract.context import JsonMessage, Receipt, SummaryEvent
 from turnmill.contract.images import inline_images
 from turnmill.contract.names import Seq, SessionId, Version
 from turnmill.dialects.cache_marks import marked_text
-from turnmill.dialects.convert import from_chat
+from turnmill.dialects.convert import from_chat, in_own_words
 from turnmill.dialects.native import Converted
 
 _ARGUMENTS = {
@@ -91,7 +91,7 @@ class Context:
     def shown(self, images: Mapping[str, str | None]) -> Self:
         """The context as its provider takes it, with data URLs for its references to images."""
         chat = inline_images(self.messages, images) if images else self.messages
-        if self.dialect == "chat":
+        if self.dialect == "chat" and all(map(in_own_words, chat)):
             return self if chat is self.messages else replace(self, messages=chat)
         messages = from_chat(chat, self.dialect, self.cached_head).messages
         return replace(self, messages=messages, chat=chat)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import anthropic.types
 import openai.types.chat
@@ -12,16 +13,21 @@ import pytest
 
 from turnmill import InvalidTurn
 from turnmill.contract.fields import (
+    ANTHROPIC_CALL,
     ANTHROPIC_MESSAGE,
+    ANTHROPIC_RESULT,
     CALL,
     FUNCTION,
     MESSAGE,
     PART,
+    RESPONSES_CALL,
     RESPONSES_MESSAGE,
+    RESPONSES_RESULT,
     TURN,
 )
 from turnmill.contract.turns import Turn, to_turn
 from turnmill.dialects.convert import turn_in_chat
+from turnmill.dialects.native import RESPONSES_CALLS
 
 Json = dict[str, Any]
 HI: Json = {"role": "user", "content": "hi"}
@@ -30,6 +36,8 @@ RESULT: Json = {"type": "tool_result", "tool_use_id": "t", "content": ""}
 USE: Json = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
 FUNCTION_CALL: Json = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
 ASKED: Json = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x"}]}
+CALLED: Json = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
+OUTPUT: Json = {"type": "function_call_output", "call_id": "a", "output": ""}
 RED: Json = {"colour": "red"}
 
 
@@ -52,6 +60,12 @@ RED: Json = {"colour": "red"}
             [{"role": "user", "content": [{**TEXT, **RED}, RESULT]}],
             r"messages\[0\]\.content\[0\]\.colour: no such field",
         ),
+        ([{"role": "assistant", "content": [{**USE, **RED}]}], r"\.content\[0\]\.colour: no such"),
+        ([{"role": "user", "content": [{**RESULT, **RED}]}], r"\.content\[0\]\.colour: no such"),
+        ([{**CALLED, **RED}], r"items\[0\]\.colour: no such field; allowed are .* x_ or"),
+        ([CALLED, {**OUTPUT, **RED}], r"items\[1\]\.colour: no such field"),
+        ([CALLED, {**OUTPUT, "output": None}], r"items\[1\]\.output: must be text or a list"),
+        ([CALLED, {**OUTPUT, "output": {"a": 1}}], r"items\[1\]\.output: .* parts, got dict"),
         ([{**ASKED, **RED}], r"items\[0\]\.colour: no such field; allowed are content, id, phase"),
         ([{**ASKED, "role": "assistant", **RED}], r"items\[0\]\.colour: no such field"),
     ],
@@ -105,3 +119,24 @@ def test_all_fields_in_the_types_of_the_providers_packages_are_known() -> None:
     assert set(blocks.Message.model_fields) <= ANTHROPIC_MESSAGE
     assert set(chat.parsed_function_tool_call.ParsedFunction.model_fields) <= FUNCTION
     assert set(Turn.model_fields) == TURN
+    assert fields_in(blocks, "ToolUseBlockParam") | set(blocks.ToolUseBlock.model_fields) <= (
+        ANTHROPIC_CALL
+    )
+    assert fields_in(blocks, "ToolResultBlockParam") <= ANTHROPIC_RESULT
+    assert fields_of_items(RESPONSES_CALLS.keys()) <= RESPONSES_CALL
+    assert fields_of_items(RESPONSES_CALLS.values()) <= RESPONSES_RESULT
+
+
+def fields_of_items(kinds: Iterable[str]) -> set[str]:
+    """Of the items of these types, as the API takes and as it answers them."""
+    taken = get_args(openai.types.responses.ResponseInputItemParam)
+    found: set[str] = set()
+    for item in taken:
+        hints = get_type_hints(item)
+        if {*get_args(hints.get("type"))} & {*kinds}:
+            found |= hints.keys()
+    answered = get_args(get_args(openai.types.responses.ResponseOutputItem)[0])
+    for model in answered:
+        if {*get_args(model.model_fields["type"].annotation)} & {*kinds}:
+            found |= {field.alias or name for name, field in model.model_fields.items()}
+    return found
