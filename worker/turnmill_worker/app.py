@@ -86,7 +86,6 @@ def make_app() -> Celery:
     return made
 
 
-NewerFormat.component = "worker"
 try:
     app = make_app()
 except InvalidSettings as error:
@@ -106,6 +105,7 @@ def _name_apart(sender: str, instance: Any, **_: Any) -> None:
 @signals.worker_init.connect
 def _load_before_fork(**_: Any) -> None:
     """Load the vocabulary once, for forked processes to share, and the scripts as they are now."""
+    NewerFormat.component = "worker"
     wiring.metrics(app)  # what its processes share
     counter_for("o200k_base").count("")
     load_scripts()
