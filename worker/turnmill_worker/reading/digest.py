@@ -137,8 +137,12 @@ class Digest:
         if self._weighty is None:
             self._weighty = {tuple(unit.ids) for unit in weightiest(self.units)}
         weighty = self._weighty
-        # Sentences that hardly count leave first: sorting keeps the order of the others.
-        own.sort(key=lambda at: not (pool.passages[at].field or pool.passages[at].ids in weighty))
+
+        def stays(own: Passage) -> bool:
+            return own.source == USER or bool(own.field) or own.ids in weighty
+
+        # What nobody of the users said and hardly counts leaves first; the others keep their order.
+        own.sort(key=lambda at: not stays(pool.passages[at]))
         order: list[int] = []
         said, left = "", room
         for _ in range(_ROUNDS):
