@@ -69,6 +69,8 @@ def test_a_worker_paused_beyond_its_lease_cannot_commit_over_another(
         until_settled(client, "s")
         after_other = client.read("s").messages
 
+        wait_until(lambda: "committed" in events.outcomes("s"), what="the other's job is told")
+
     assert events.outcomes("s").count("committed") == 1
     assert client.info("s").version == 1
     assert client.read("s").messages == after_other
