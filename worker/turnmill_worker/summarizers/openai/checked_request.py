@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -131,17 +131,12 @@ class Asker:
             UnusableSummary: two different prompts led to none.
             SummarizerUnavailable, SummarizerMisconfigured: the endpoint does not answer.
         """
-        limit = self._limit(question)
-        for again in (False, True):
-            answer = self._answer(self._prompt(question, limit, again=again), answered)
-            answered = None
+        for answer in self._answers(question, answered):
             text = self._fitted(unwrapped(answer.text), question.budget)
             fault = _stopped(answer) or self._unfit(text, question)
             if not fault:
                 return text
             self.faults.append(fault)
-            if fault in ("over-budget", "unfinished"):
-                limit = max(int(limit * _AIM_AGAIN), _LEAST_LIMIT)
         raise self.unusable()
 
     def items(self, question: Question, answered: Answer | None = None) -> list[Item]:
@@ -149,10 +144,7 @@ class Asker:
 
         ``answered`` and errors are as above.
         """
-        limit = self._limit(question)
-        for again in (False, True):
-            answer = self._answer(self._prompt(question, limit, again=again), answered)
-            answered = None
+        for answer in self._answers(question, answered):
             found = items_in(answer.text)
             kept = self._verifier().verified(found)
             if kept:
@@ -166,6 +158,17 @@ class Asker:
             f"{self._setup.options.model}: {', '.join(self.faults)}",
             kinds=tuple(self.faults),
         )
+
+    def _answers(self, question: Question, answered: Answer | None) -> Iterator[Answer]:
+        """What the first prompt led to, and then what one led to that names its last fault.
+
+        A text that was too long, or cut off, is asked for again with a lower limit.
+        """
+        limit = self._limit(question)
+        yield self._answer(self._prompt(question, limit), answered)
+        if question.free and self.faults[-1] in ("over-budget", "unfinished"):
+            limit = max(int(limit * _AIM_AGAIN), _LEAST_LIMIT)
+        yield self._answer(self._prompt(question, limit, again=True), None)
 
     def _answer(self, prompt: Prompt, answered: Answer | None) -> Answer:
         with done_while_waiting(self._verifier):
