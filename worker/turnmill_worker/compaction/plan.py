@@ -249,12 +249,14 @@ class Plan:
     digest: Digest | None = None
 
     @property
+    def asks(self) -> bool:
+        """Whether it needs a summary."""
+        return self.request is not None or bool(self.wanted)
+
+    @property
     def requests(self) -> tuple[SummaryRequest, ...]:
         """All summaries it needs, the one of the whole first."""
-        whole: tuple[SummaryRequest, ...] = ()
-        if self.request is not None:
-            context = None if self.request.template else sent_context(self.snapshot.before)
-            whole = (replace(self.request, context=context),)
+        whole = () if self.request is None else (self.request,)
         wanted = (*whole, *(request for _, request in self.wanted))
         asked, rules = self.asked, self.rules
         return tuple(replace(each, asked=asked, rules=rules) for each in wanted)
@@ -290,6 +292,8 @@ class Plan:
     def calls(self) -> tuple[OpenCall, ...]:
         """Calls of turns that do not stay which nothing up to the cut answers."""
         snapshot, cut = self.snapshot, self.cut
+        if not snapshot.stored.calls:
+            return ()
         covered = [turn for turn in snapshot.turns if turn.seq <= cut]
         dead = {(call.seq, call.id) for call in dead_calls(snapshot.before.stored, covered)}
         return tuple(each for each in snapshot.stored.calls if (each.seq, each.id) in dead)

@@ -9,7 +9,7 @@ from operator import itemgetter
 from turnmill.contract.context import SummaryEvent
 from turnmill.contract.estimate import Counter
 from turnmill_worker.compaction.heard import heard_in
-from turnmill_worker.compaction.plan import Plan, SummaryRequest
+from turnmill_worker.compaction.plan import Plan, SummaryRequest, sent_context
 from turnmill_worker.compaction.snapshot import Snapshot
 from turnmill_worker.compaction.strategies.rolling import summary_budget
 from turnmill_worker.reading.digest import Digest
@@ -31,11 +31,13 @@ def with_digest(plan: Plan, counter: Counter) -> Plan:
         previous=plan.snapshot.stored.summary,
     )
     request = plan.request
+    if request and not plan.managed:  # a template says itself what a managed view is made from
+        sent = sent_context(plan.snapshot.before)
+        request = replace(request, digest=digest, context=sent)
     return replace(
         plan,
         digest=digest,
-        # A template says itself what a managed view is made from.
-        request=request if not request or plan.managed else replace(request, digest=digest),
+        request=request,
         wanted=tuple(
             (at, _folded(each, plan.events[at], plan.snapshot, counter)) for at, each in plan.wanted
         ),

@@ -104,7 +104,7 @@ class Ladder:
             plan = plan_compaction(self.snapshot, self._counter, below=below)
             if plan is None or plan.strategy in self._rejected:
                 return self._end()
-            if plan.requests and not summarize:
+            if plan.asks and not summarize:
                 return self.hand_on(plan.strategy)
             try:
                 found = self._writer.best(plan, self._counter, patient=self._may_wait())
@@ -154,7 +154,7 @@ class Ladder:
             detail=draft.detail,
         )
         if not committed.version:
-            stale = bool(draft.plan.requests)
+            stale = draft.plan.asks
             self._lease.retry(after_s=0, spent=draft.spent, stale=stale)
             self._hint_again()
             return self._outcome("stale", strategy=record.strategy)

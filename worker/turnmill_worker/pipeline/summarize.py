@@ -227,7 +227,7 @@ class Writer:
                 tries.append(error)
                 continue
             tries.append(draft)
-            if draft.is_good_enough or not plan.requests:
+            if draft.is_good_enough or not plan.asks:
                 return _chosen(tries)
         if patient and models:
             _defer(tries)
