@@ -8,7 +8,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final
 
 from agent_framework import (
@@ -343,9 +343,9 @@ class TurnmillHistoryProvider(HistoryProvider):
         except TurnmillError as error:
             self._failed(error)
         context.metadata[_WHOLE] = context.input_messages
-        told = [each for message in context.input_messages for each in to_chat(message)]
-        answered = [each["tool_call_id"] for each in told if each["role"] == "tool"]
-        context.input_messages, tokens = await self._fitting(context)
+        told = [to_chat(message) for message in context.input_messages]
+        answered = [each["tool_call_id"] for each in chain(*told) if each["role"] == "tool"]
+        context.input_messages, tokens = await self._fitting(context, told)
         state[_INPUT] = tokens, answered
         await super().before_run(agent=agent, session=session, context=context, state=state)
 
@@ -361,11 +361,15 @@ class TurnmillHistoryProvider(HistoryProvider):
         context.input_messages = context.metadata.pop(_WHOLE, context.input_messages)
         await super().after_run(agent=agent, session=session, context=context, state=state)
 
-    async def _fitting(self, context: SessionContext) -> tuple[list[Message], int]:
-        """The messages that are in no session yet, cut to half the limit; and their tokens."""
+    async def _fitting(
+        self, context: SessionContext, groups: Sequence[list[JsonMessage]]
+    ) -> tuple[list[Message], int]:
+        """The messages that are in no session yet, cut to half the limit; and their tokens.
+
+        ``groups`` are the same in chat's shape, a group for each.
+        """
         given, name = context.input_messages, self._name(context.session_id)
-        groups = [to_chat(message) for message in given]
-        tokens = bound([each for group in groups for each in group])
+        tokens = bound([*chain(*groups)])
         if tokens <= _SMALL:
             return given, tokens
         try:
