@@ -92,12 +92,14 @@ def in_the_foreground() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("in_the_foreground")
-def test_ctrl_c_is_exit_code_130_without_a_traceback() -> None:
-    command = [sys.executable, "-m", "turnmill_cli", "fake-llm", "--port", "0"]
+def test_ctrl_c_is_exit_code_130_without_a_traceback(redis_server: EmbeddedRedis) -> None:
+    # It says when it is at work, and leaves Ctrl-C to what is around all commands.
+    command = [sys.executable, "-m", "turnmill_cli", "top", "--json", "--every", "3600"]
+    command += ["--redis-url", redis_server.url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stderr
-        assert process.stdout.readline().startswith(b"http://")  # it serves now
+        assert process.stdout.readline().startswith(b"{")  # it waits now
 
         process.send_signal(signal.SIGINT)
         wait_until(lambda: process.poll() is not None, what="end after Ctrl-C")
