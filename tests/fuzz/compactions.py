@@ -404,9 +404,15 @@ def _before_thoughts(context: Context, messages: Sequence[Json]) -> dict[str, st
         for block in blocks:
             if "thinking" in str(block.get("type")):
                 found[json.dumps(block)] = before.hexdigest()
-            bare = {name: value for name, value in block.items() if name != "cache_control"}
-            before.update(json.dumps(bare).encode())
+            before.update(json.dumps(_unmarked(block)).encode())
     return found
+
+
+def _unmarked(block: Json) -> Json:
+    """The block without cache marks, its own and those inside a result."""
+    inner = block.get("content")
+    content = {"content": list(map(_unmarked, inner))} if isinstance(inner, list) else {}
+    return {name: own for name, own in (block | content).items() if name != "cache_control"}
 
 
 def _runs(messages: Sequence[Json]) -> Iterator[list[Json]]:
