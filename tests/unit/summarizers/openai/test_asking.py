@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, request
+from tests.unit.summarizers.openai.talks import COUNTER, KEY, MODEL, TALK, request, result
 from turnmill.contract.policy import Policy
 from turnmill_worker.errors import SummarizerMisconfigured, SummarizerUnavailable
 from turnmill_worker.settings import Settings
@@ -122,6 +122,27 @@ def asked(answer: Callable[[Sender, Body], object]) -> Iterator[tuple[ModelEndpo
             yield endpoint, server
         listening.shutdown()
         thread.join()
+
+
+# --- The second prompt asks for less.
+
+
+def test_a_model_of_which_nothing_held_is_asked_for_a_sentence_of_each_message() -> None:
+    found = "The depot at 4 Quai du Port stores brass lamps, shades, bulbs, cables and plugs"
+    talk = (*TALK[:2], result("c1", f"{found}; stock of lamps: 17, next delivery in March."))
+    said = ['{"items": []}', '{"3": "The depot stores 17 lamps; next delivery: March."}']
+
+    def answer(to: Sender, _: Body) -> None:
+        to.whole(completion(said[len(server.bodies) - 1], 20))
+
+    with asked(answer) as (endpoint, server):
+        summary = OpenAiSummarizer(endpoint, OPTIONS).summarize(request(*talk), COUNTER)
+
+    first, second = (each["messages"][-1]["content"] for each in server.bodies)
+    assert first.partition("All marks with")[0] == second.partition("All marks with")[0]
+    assert 'exactly these fields: "3".' in second
+    assert server.bodies[1]["response_format"]["json_schema"]["schema"]["required"] == ["3"]
+    assert summary.text == "- finding: The depot stores 17 lamps; next delivery: March. (#3)"
 
 
 # --- What a server does not take is left out.

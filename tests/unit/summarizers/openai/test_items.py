@@ -245,6 +245,36 @@ def test_what_a_user_only_quotes_is_no_rule_of_theirs() -> None:
     assert checking.dropped == {"not-the-users": 1}
 
 
+@pytest.mark.parametrize("named", [(2,), (3,), (2, 3), (77,)])
+def test_what_another_message_says_than_the_named_one_stands_with_that(named: tuple[int]) -> None:
+    item = Item("finding", "Charging failed, since the card expired: error E1337.", named)
+
+    assert verifier().verified([item]) == [item._replace(seqs=(6,))]
+
+
+def test_what_only_the_user_says_elsewhere_is_no_statement_of_the_models() -> None:
+    item = Item("todo", "The desk lamp of the order goes for the brass one.", (3,))
+
+    assert dropped(item) == "from-a-tool"
+
+
+def test_one_sentence_of_a_message_is_read_as_what_was_found_there() -> None:
+    text = json.dumps({"4": "The brass lamp costs $61.50.", "#6": "The card expired.", "why": "-"})
+
+    assert items_in(text) == [
+        Item("finding", "The brass lamp costs $61.50.", (4,)),
+        Item("finding", "The card expired.", (6,)),
+    ]
+
+
+def test_the_messages_that_say_most_are_the_assistants_and_tools() -> None:
+    messages = Messages(entries())
+    shown = "".join(f"<<{NONCE} #{seq} x>>" for seq in messages.seqs)
+
+    assert messages.telling(shown, 8) == [3]
+    assert messages.telling(shown.replace("#3 ", "#30 "), 8) == []
+
+
 def test_what_was_open_and_is_named_again_later_is_stale() -> None:
     later = [*TALK, {"role": "assistant", "content": "credit_card_4421 was charged at last."}]
     item = Item("todo", "Charge credit_card_4421 for the brass lamp.", (4,))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from turnmill_worker.compaction.items import KINDS, Item
@@ -35,6 +35,18 @@ SCHEMA: Final[Mapping[str, Any]] = {
 }
 """What an answer looks like, where the endpoint can be told."""
 
+
+def lines_schema(seqs: Iterable[int]) -> Mapping[str, Any]:
+    """What an answer looks like that says one thing of each of these messages."""
+    names = [str(seq) for seq in seqs]
+    return {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in names},
+        "required": names,
+        "additionalProperties": False,
+    }
+
+
 _MOST: Final = 200
 """Items of one answer that are looked at, and places where one may begin."""
 
@@ -51,6 +63,7 @@ _LABEL = re.compile(r"\*{0,2}([^\W\d_][^\n:*]{0,24}?)\*{0,2}\s?[:：]\*{0,2}\s*"
 _SPAN = r"#\d{1,12}(?:\s?[-–—]\s?#?\d{1,12}|\s?,\s?#\d{1,12}){0,8}"
 _SEQS = re.compile(_SPAN)
 _IN_BRACKETS = re.compile(rf"\s?[\[(（][^\W\d]{{0,12}}\s?{_SPAN}[\])）]")
+_IS_SEQ = re.compile(r"#?\d{1,12}")
 _NUMBER = re.compile(r"\d{1,12}")
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{8,600})[\"”“»]")
 
@@ -108,6 +121,8 @@ def _flat(value: Any) -> Iterator[Any]:
     elif isinstance(value, Mapping) and "text" not in value:
         for name, own in value.items():
             kind = kind_of(str(name))
+            if isinstance(own, str) and _IS_SEQ.fullmatch(str(name)):
+                yield {"kind": "finding", "text": own, "seqs": name}
             for each in own if isinstance(own, list) else ():
                 if isinstance(each, str):
                     yield from ({"kind": kind, "text": each},) if kind else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from turnmill.contract.estimate import Counter
 from turnmill.contract.names import Seq
@@ -15,7 +15,7 @@ from turnmill_worker.compaction.plan import SentContext, SummaryRequest
 from turnmill_worker.errors import SummarizerMisconfigured, UnusableSummary
 from turnmill_worker.ports.work_while_waiting import done_while_waiting
 from turnmill_worker.spending import Spent
-from turnmill_worker.summarizers.openai.answers import SCHEMA, items_in, unwrapped
+from turnmill_worker.summarizers.openai.answers import SCHEMA, items_in, lines_schema, unwrapped
 from turnmill_worker.summarizers.openai.behind_context import behind, can_be_sent, index_of
 from turnmill_worker.summarizers.openai.endpoint import Answer, Endpoint, ModelOptions, Prompt
 from turnmill_worker.summarizers.openai.prices import Prices
@@ -185,16 +185,35 @@ class Asker:
         return max(int(most * share), _LEAST_LIMIT)
 
     def _prompt(self, question: Question, limit: int, *, again: bool = False) -> Prompt:
-        closing = [text_of("again", problem=self._problem())] if again else []
         if question.free:
+            closing = [text_of("again", problem=self._problem())] if again else []
             closing.append(self._marks.closing("closing", limit))
             return self._marks.prompt(question.system, question.blocks, closing)
-        many = min(max(limit // _ITEM_TOKENS, _LEAST_ITEMS), _MOST_ITEMS)
-        closing.append(self._marks.closing("items_closing", limit, many=str(many)))
+        closing, schema = self._items_closing(question, limit, again=again)
         prompt = self._marks.prompt(question.system, question.blocks, closing)
-        prompt = replace(prompt, schema=SCHEMA, limit=max(_ANSWER * limit, _LEAST_ANSWER))
+        prompt = replace(prompt, schema=schema, limit=max(_ANSWER * limit, _LEAST_ANSWER))
         api = self._setup.options.api
         return behind(question.context, prompt, api) if question.context else prompt
+
+    def _items_closing(
+        self, question: Question, limit: int, *, again: bool
+    ) -> tuple[list[str], Mapping[str, Any]]:
+        """What is to be done, and the answer's schema.
+
+        A model of which no item could be believed is asked for less: a sentence of each of the
+        messages that say most. A small one can do that, and whose words they are is known.
+        """
+        many = min(max(limit // _ITEM_TOKENS, _LEAST_ITEMS), _MOST_ITEMS)
+        if not again:
+            return [self._marks.closing("items_closing", limit, many=str(many))], SCHEMA
+        shown = "\n".join(block.text for block in question.blocks)
+        problem, seqs = self._problem(), self._verifier().messages.telling(shown, many)
+        if seqs:
+            names = ", ".join(f'"{seq}"' for seq in seqs)
+            closing = self._marks.closing("lines_closing", limit, problem=problem, numbers=names)
+            return [closing], lines_schema(seqs)
+        closing = self._marks.closing("items_closing", limit, many=str(many))
+        return [text_of("again", problem=problem), closing], SCHEMA
 
     def _problem(self) -> str:
         """What was wrong with an answer: reasons and counts, and nothing it said."""

@@ -59,6 +59,9 @@ _COPIED, _LEAST_COPIED, _COPY = 3, 6, 0.9
 _LEAST_WORDS: Final = 3
 """Words that say something: an item with fewer says nothing."""
 
+_TELLING: Final = 12
+"""As many make a message that a sentence is shorter than."""
+
 _LEAST_QUOTE: Final = 8
 _IN_A_ROW: Final = (1, 2, 3)
 """Characters of a quotation that says who said it, and sentences that it may reach over."""
@@ -82,6 +85,9 @@ _USERS_OWN: Final = frozenset({"rule", "said"})
 _SPOKEN: Final = frozenset({"user", "assistant"})
 _OF_SPEAKERS: Final = frozenset({"decision", "todo", "doing", "done", "question"})
 """What users and assistants decide, do and ask; a page or a tool that says so decides nothing."""
+
+_MISPLACED: Final = frozenset({"unsupported", "unknown-value", "from-a-tool"})
+"""What may be so because the wrong messages are named."""
 
 
 def plain(text: str) -> str:
@@ -115,6 +121,7 @@ class Messages:
             seq: own[seq] if seq in own else list(sentences("\n".join(texts)))
             for seq, texts in self._users.items()
         }
+        self._plain_own: dict[int, str] = {}
         self._plain = {seq: plain("\n".join(texts)) for seq, texts in self._texts.items()}
         self.seqs = frozenset(seq for seq in self._texts if seq)
         self._all: frozenset[int] | None = None
@@ -173,7 +180,7 @@ class Messages:
         """
         wanted = plain(quote)
         for seq in dict.fromkeys((*first, *self._users)):
-            own = self._sentences.get(seq, ())
+            own = self._sentences.get(seq, ()) if wanted in self._users_plain(seq) else ()
             rows = (own[at : at + many] for many in _IN_A_ROW for at in range(len(own)))
             said = next((row for row in map(" ".join, rows) if wanted in plain(row)), "")
             if said:
@@ -188,12 +195,24 @@ class Messages:
 
     def is_users(self, text: str, seqs: Iterable[int]) -> bool:
         """Whether these are words of the user there."""
-        return any(plain(text) in plain(" ".join(self._sentences.get(seq, ()))) for seq in seqs)
+        wanted = plain(text)
+        return any(wanted in self._users_plain(seq) for seq in seqs)
+
+    def telling(self, shown: str, most: int) -> list[int]:
+        """Those in ``shown`` that say most, of the assistant's and of tools; oldest first."""
+        words = {seq: len(self._of(seq)) for seq in self.seqs if not self.users(seq)}
+        seqs = [seq for seq in words if words[seq] >= _TELLING and f"#{seq} " in shown]
+        return sorted(sorted(seqs, key=lambda seq: -words[seq])[:most])
 
     def nearest(self, words: frozenset[int]) -> int:
         """The message that says most of these words; 0 if none says enough."""
         best = max(self.seqs, key=lambda seq: (len(words & self._of(seq)), seq), default=0)
         return best if best and says(self._of(best), words, least=_LOCATED) else 0
+
+    def _users_plain(self, seq: int) -> str:
+        if seq not in self._plain_own:
+            self._plain_own[seq] = plain(" ".join(self._sentences.get(seq, ())))
+        return self._plain_own[seq]
 
     def _of(self, seq: int, *, spoken: bool = False) -> frozenset[int]:
         found = self._words.get((seq, spoken))
@@ -208,6 +227,7 @@ class Verifier:
 
     Attributes:
         dropped: how many items were not, by reason.
+        messages: what it compares items with.
     """
 
     def __init__(
@@ -229,7 +249,7 @@ class Verifier:
             stated: rules and requests that do.
         """
         self.dropped: Counter[str] = Counter()
-        self._messages = messages
+        self.messages = messages
         self._prompt, self._nonce = plain(prompt), nonce
         self._stated = [content(text) for text in stated]
         self._known = [item.words for item in known]
@@ -238,14 +258,30 @@ class Verifier:
         """The items that may stand, with the messages and words that they do rest on."""
         found = []
         for item in items:
-            placed = self.placed(item)
-            reason = self.fault(placed) if isinstance(placed, Item) else placed
-            if reason or not isinstance(placed, Item):
-                self.dropped[str(reason)] += 1
+            held = self.held(item)
+            if not isinstance(held, Item):
+                self.dropped[held] += 1
                 continue
-            self._known.append(placed.words)
-            found.append(placed)
+            self._known.append(held.words)
+            found.append(held)
         return found
+
+    def held(self, item: Item) -> Item | Reason:
+        """The item as it may stand, or why it must not.
+
+        Small models often name the wrong messages: where those do not say it, the one that says
+        most of it is asked, unless it is one of the user's: what a model makes of those is no rule.
+        """
+        held = self._tried(item)
+        if held in _MISPLACED and item.seqs:
+            elsewhere = self._tried(item._replace(seqs=()))
+            is_same = isinstance(elsewhere, Item) and elsewhere.kind == item.kind
+            return elsewhere if is_same else held
+        return held
+
+    def _tried(self, item: Item) -> Item | Reason:
+        placed = self.placed(item)
+        return (self.fault(placed) or placed) if isinstance(placed, Item) else placed
 
     def placed(self, item: Item) -> Item | Reason:
         """The item with the messages it rests on.
@@ -255,7 +291,7 @@ class Verifier:
         quotation of theirs, for a yes is easily taken for a no. Other quotations decide nothing:
         where a schema asks for one in every item, models write something there.
         """
-        messages = self._messages
+        messages = self.messages
         seqs = tuple(seq for seq in item.seqs if seq in messages.seqs)
         if item.kind in _USERS_OWN:
             words, seq = self._said(item.quote or item.text, seqs)
@@ -276,7 +312,7 @@ class Verifier:
         return item._replace(seqs=seqs)
 
     def _said(self, quote: str, seqs: Iterable[int]) -> tuple[str, int]:
-        return self._messages.users_words(quote, seqs) if len(quote) >= _LEAST_QUOTE else ("", 0)
+        return self.messages.users_words(quote, seqs) if len(quote) >= _LEAST_QUOTE else ("", 0)
 
     def fault(self, item: Item) -> Reason | None:
         """Why an item must not stand; None if it may. It is checked as it would be shown."""
@@ -305,7 +341,7 @@ class Verifier:
 
     def _rests(self, item: Item) -> Reason | None:
         """Whether words and values stand in the messages, said by somebody who can say it."""
-        messages = self._messages
+        messages = self.messages
         if item.kind in _USERS_OWN:
             return None if messages.is_users(item.text, item.seqs) else "not-the-users"
         if item.kind in _OF_SPEAKERS and not any(map(messages.spoken_in, item.seqs)):
@@ -324,7 +360,7 @@ class Verifier:
 
     def _values(self, item: Item, values: Iterable[str]) -> Reason | None:
         """Whether the messages that are cited name all values, and none later names one again."""
-        messages = self._messages
+        messages = self.messages
         if any(not messages.stands(value, item.seqs) for value in values):
             return "unknown-value"
         later = item.kind in OPEN and any(messages.named_after(own, item.seqs) for own in values)
@@ -332,9 +368,9 @@ class Verifier:
 
     def _of_user(self, seqs: Iterable[int], words: frozenset[int]) -> bool:
         """Whether the user said it there, or answered to it."""
-        own = [seq for seq in seqs if self._messages.users(seq)]
+        own = [seq for seq in seqs if self.messages.users(seq)]
         around = (*own, *(seq - 1 for seq in own))
-        return says(self._messages.words(around, spoken=True), words, least=LEAST_BY_USER)
+        return says(self.messages.words(around, spoken=True), words, least=LEAST_BY_USER)
 
 
 def _stands_in(said: Iterable[frozenset[int]], item: Item) -> bool:
