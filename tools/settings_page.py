@@ -33,7 +33,9 @@ HEAD: Final = """\
 
 A worker reads these variables from its environment once, when it starts. Give all workers of a
 deployment the same values. A value that is not allowed stops the worker; its message names the
-variable and never the value. In brackets stand what may be given, and the default.
+variable and never the value. In brackets stand what may be given, and the default. Empty and 0 mean
+none or no limit, unless a line says more. A file with a secret is read when the secret is not given
+itself.
 
 """
 

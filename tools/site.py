@@ -37,9 +37,13 @@ def linked(page: Path) -> set[str]:
 
 
 def on_files(files: Files, *, config: Any) -> Files:
-    """Add the pages of the root, and what is linked as a file."""
-    pages = [*(ROOT / name for name in PAGES), *(ROOT / "docs").rglob("*.md")]
-    for name in sorted({*PAGES, *(each for page in pages for each in linked(page))}):
+    """Add the pages of the root, and what is linked as a file, also by pages that are."""
+    names, pages = set(PAGES), [*(ROOT / name for name in PAGES), *(ROOT / "docs").rglob("*.md")]
+    while pages:
+        new = {each for page in pages for each in linked(page)} - names
+        names |= new
+        pages = [ROOT / each for each in new if each.endswith(".md")]
+    for name in sorted(names):
         if files.get_file_from_path(place(name)) is None:
             files.append(File.generated(config, place(name), abs_src_path=str(ROOT / name)))
     return files
@@ -48,7 +52,8 @@ def on_files(files: Files, *, config: Any) -> Files:
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Turn links to where the site has their files; one to a folder becomes its text."""
     uri = page.file.src_uri
-    source = next((name for name, there in PAGES.items() if there == uri), f"docs/{uri}")
+    at_docs = f"docs/{uri}" if (ROOT / "docs" / uri).is_file() else uri
+    source = next((name for name, there in PAGES.items() if there == uri), at_docs)
 
     def turned(found: re.Match[str]) -> str:
         target = normpath(join(source, "..", found[2]))

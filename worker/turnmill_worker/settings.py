@@ -28,46 +28,43 @@ class Settings(BaseSettings):
     Attributes:
         redis_url: URL of the state store: ``redis://host:port/db``,
             ``redis+sentinel://host:port,host:port/master`` or
-            ``redis+cluster://host:port,host:port``; with TLS ``rediss://`` and so on.
-        redis_password_file: a file that holds its password, read when the URL has none.
+            ``redis+cluster://host:port,host:port``; ``rediss`` in place of ``redis`` for TLS.
+        redis_password_file: a file with its password.
         broker_url: URL of the Celery broker; the state store when empty, if that is no Cluster.
-        broker_password_file: a file that holds its password, read when the URL has none.
+        broker_password_file: a file with its password.
         sweep_interval_s: seconds between two sweeps, over all workers together.
-        quotas_file: a TOML file with the namespaces' quotas, read again when it changes; none when
-            empty.
+        quotas_file: a TOML file with the namespaces' quotas, read again when it changes.
         stale_after_s: seconds a session may wait before it is hinted again.
         lease_s: seconds for which the session of a worker that died stays untouched.
         data_dir: the folder of the archive when that is a SQLite file.
         archive_url: the archive's database, ``sqlite:////path/to/file.db`` or
             ``postgresql://user@host/name``; when empty, a SQLite file in the data folder; with
             ``none`` covered turns stay in Redis.
-        archive_password_file: a file that holds its password, read when the URL has none.
+        archive_password_file: a file with its password.
         archive_replicas: replicas of the state store that must have a turn before it is archived.
         template_dirs: folders with managed templates, separated as PATH is, searched in order.
-        tokenizer_dir: the folder with ``NAME.json`` for each ``Policy(encoding="file:NAME")``;
-            none when empty.
-        embeddings_url: an OpenAI-compatible endpoint that helps to find memories; none when empty.
+        tokenizer_dir: the folder with ``NAME.json`` for each ``Policy(encoding="file:NAME")``.
+        embeddings_url: an OpenAI-compatible endpoint that helps to find memories.
         embeddings_model: the model to ask for embeddings.
         embeddings_key: the key of the endpoint for embeddings.
-        embeddings_key_file: a file that holds the key, read when the key is not given itself.
+        embeddings_key_file: a file with that key.
         model_url: the OpenAI-compatible endpoint of ``Policy(summarizer="openai")``.
         model: the model to ask when a policy names none.
         model_key: the key of that endpoint.
-        model_key_file: a file that holds the key, read when the key is not given itself.
+        model_key_file: a file with that key.
         model_api: ``chat`` for Chat Completions, ``responses`` for the Responses API.
-        model_window_tokens: what the model reads at once; longer input is summarized in parts. If
-            this is not given and the endpoint tells, what it tells.
+        model_window_tokens: what the model reads at once; longer input is summarized in parts.
+            What the endpoint tells comes before the default.
         model_requests_per_minute, model_tokens_per_minute: what all workers together may ask of
-            one model at one endpoint; no limit when 0.
-        model_concurrency: calls that all workers together may have under way at the endpoint; no
-            limit when 0.
+            one model at one endpoint.
+        model_concurrency: calls that all workers together may have under way at the endpoint.
         model_prices: a file of prices that override list prices.
         batch_first_look_s: seconds until a batch (a policy's ``batch``) is looked for first.
         batch_longest_pause_s: most seconds between two looks; each pause is as long as all before
             it together.
         batch_deadline_s: seconds after which a batch is given up, and the summary asked for live.
         redactor: takes secrets out of all text before it leaves: ``built-in``, or the name of a
-            ``turnmill.redactors`` entry point; none when empty.
+            ``turnmill.redactors`` entry point.
         cipher: what encrypts content before it is stored, as ``module:attribute``; agents and
             commands need the same; nothing is encrypted when empty.
         metrics_port: a worker's port for ``/metrics``, ``/healthz`` and ``/readyz``; none when 0.
