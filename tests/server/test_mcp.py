@@ -65,6 +65,8 @@ async def look_at_everything(client: Client) -> None:
     made = await client.call_tool("remember", {"text": "The gate opens at nine."})
     recalled = await client.call_tool("recall", {"query": "when the gate opens"})
     within = await client.call_tool("recall", {"query": "gate", "session": "team/ada#1"})
+    quoted = await client.call_tool("recall", {"turn": 1, "session": "team/ada#1"})
+    nowhere = await client.call_tool("recall", {"turn": 1})
     rules = await client.call_tool("rules", {"session": "team/ada#1"})
     context = await client.call_tool("context", {"session": "team/ada#1"})
     unknown = await client.call_tool("context", {"session": "never"})
@@ -74,6 +76,8 @@ async def look_at_everything(client: Client) -> None:
     assert text(made)
     assert "The gate opens at nine." in text(recalled)
     assert "The gate opens at nine." in text(within)
+    assert "- (turn 1, user) Never send mail." in text(quoted)
+    assert text(nowhere) == "recall: name the session of turn 1, too."
     assert text(rules) == "1: Never send mail."
     assert json.loads(text(context))[-1] == {"role": "user", "content": "Never send mail."}
     assert unknown.is_error

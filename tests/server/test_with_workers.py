@@ -40,6 +40,8 @@ async def test_memories_forks_and_going_back(serving: Serving, store: EmbeddedRe
         made = await http.post("/v1/memories", json={"text": "The gate opens at nine."})
         found = await http.get("/v1/memories", params={"query": "gate opens"})
         recalled = await http.post("/v1/sessions/s/recall", json={"query": "the gate opens"})
+        quoted = await http.post("/v1/sessions/s/recall", json={"turn": 1})
+        neither = await http.post("/v1/sessions/s/recall", json={"limit": 3})
         forked = await http.post("/v1/sessions/s/fork", json={"new_session": "t", "at": 2})
         rewound = await http.post("/v1/sessions/s/rewind", json={"at": 2})
         transcript = await http.get("/v1/sessions/s/transcript")
@@ -47,6 +49,9 @@ async def test_memories_forks_and_going_back(serving: Serving, store: EmbeddedRe
     assert made.json()["id"]
     assert found.json()["memories"][0]["text"] == "The gate opens at nine."
     assert "The gate opens at nine." in recalled.json()["text"]
+    assert "- (turn 1, user) The gate's code is 4711." in quoted.json()["text"]
+    assert neither.status_code == 422
+    assert "give a query or a turn" in neither.json()["detail"]
     assert (forked.json()["session"], forked.json()["seq"]) == ("t", 2)
     assert rewound.json()["seq"] == 1
     assert "4711" in transcript.json()["text"]

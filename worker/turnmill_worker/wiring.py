@@ -164,7 +164,7 @@ def _parts(app: Celery, _pid: int) -> Parts:
             children=Children(forking, sessions, pipeline.estimate, counters),
             exporting=Exporting(states, outgoing, archive),
             erasing=Erasing(states, archive, counters, hints),
-            remembering=Remembering(archive, memories, _quotas()),
+            remembering=Remembering(archive, memories, _quotas(), sessions),
         ),
     )
 

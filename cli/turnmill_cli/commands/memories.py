@@ -43,7 +43,8 @@ def _print(memory: GroundedMemory) -> None:
     whose = f" of {memory.session}" if memory.session else ""
     who = f", {memory.speaker}" if memory.speaker else ""
     at = f", {when(memory.at_ms)}" if memory.at_ms else ""
-    print_line(f"{memory.relevance:.2f}  {memory.kind}{whose}{who}{at}", "bold")
+    place = memory.kind if memory.seq is None else f"{memory.kind} {memory.seq}"
+    print_line(f"{memory.relevance:.2f}  {place}{whose}{who}{at}", "bold")
     lines = [line for line in memory.text.splitlines() if line.strip()]
     for line in lines[:MOST_LINES]:
         print_line(f"      {line}")

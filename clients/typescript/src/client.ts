@@ -1,4 +1,4 @@
-import { CALLS, type Calls, type OpenBody, type Problem, type PushBody } from "./types.js";
+import { CALLS, type Calls, type OpenBody, type Problem, type PushBody, type Recall } from "./types.js";
 
 export interface Options {
   /** Of `turnmill serve`; by default http://127.0.0.1:8377. */
@@ -139,9 +139,9 @@ export class Session {
     this.client.call("step", this.#path, turn as PushBody, { dialect });
   read = (dialect: Dialect = "") => this.client.call("read", this.#path, undefined, { dialect });
   rules = () => this.client.call("rules", this.#path);
-  /** What the `recall` tool of a model answers. */
-  recall = async (query: string, limit = 5) =>
-    (await this.client.call("recall", this.#path, { query, limit })).text;
+  /** What the `recall` tool of a model answers: to a query, or to its arguments. */
+  recall = async (asked: string | Recall, limit = 5) =>
+    (await this.client.call("recall", this.#path, typeof asked === "string" ? { query: asked, limit } : asked)).text;
   /** Another session that begins as this one was, after a turn or now. */
   fork = async (name: string, at?: string | number) => {
     await this.client.call("fork", this.#path, { new_session: name, at: at ?? null });

@@ -2,7 +2,6 @@
 
 export type ForkBody = { new_session: string; at?: string | number | null; timeout_s?: number };
 export type InstructBody = { text: string };
-export type RecallBody = { query: string; limit?: number };
 export type RememberBody = { text: string; timeout_s?: number };
 export type RewindBody = { at: string | number; timeout_s?: number };
 export type SummarizeBody = { template?: string; timeout_s?: number };
@@ -32,6 +31,8 @@ export type Pushed = { session: string; seq: number; turn_id: string; duplicate:
 export type QualityWeights = { facts?: number; relevance?: number; freshness?: number; session?: number };
 /** A context. `request` goes to the model as it is, beside the model's name and the tools. */
 export type Read = { session: string; version: number; watermark: number; last_seq: number; tokens: number; exact: boolean; projection: Receipt | null; dialect: string; request: Record<string, unknown>; left_out: Array<string> };
+/** What a model asks for. */
+export type Recall = { query?: string; limit?: number; turn?: number | null; part?: number };
 /** What a compaction or projection removed, and where it was. */
 export type Receipt = { by: string; first_seq: number; last_seq: number; turns: number; tokens: number };
 /** What a rollback restored. */
@@ -63,7 +64,7 @@ export interface Calls {
   rules: { path: { session: string }; query: {  }; body: undefined; answer: Array<RuleInForce> };
   instruct: { path: { session: string }; query: {  }; body: InstructBody; answer: Pushed };
   revoke: { path: { session: string; rule: string }; query: {  }; body: undefined; answer: Pushed };
-  recall: { path: { session: string }; query: {  }; body: RecallBody; answer: { text: string } };
+  recall: { path: { session: string }; query: {  }; body: Recall; answer: { text: string } };
   ground: { path: {  }; query: { query: string; k?: number; session?: string | null }; body: undefined; answer: GroundedContext };
   remember: { path: {  }; query: {  }; body: RememberBody; answer: { id: string } };
   fork: { path: { session: string }; query: {  }; body: ForkBody; answer: Forked };

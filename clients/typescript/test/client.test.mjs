@@ -16,10 +16,12 @@ test("a session is opened, stepped, read, forked and forgotten", async () => {
   const first = await session.step(said("Hello."));
   await session.push(said("Again."));
   const read = await session.read("anthropic");
+  const recalled = await session.recall({ turn: 2 });
   const fork = await session.fork("team/ada#2", 1);
 
   assert.equal(first.request.messages.at(-1).content, "Hello.");
   assert.equal(read.request.system, "Be kind.");
+  assert.match(recalled, /- \(turn 2, user\) Again\./);
   assert.equal((await session.info()).policy.max_tokens, 9000);
   assert.equal((await fork.info()).last_seq, 1);
   assert.equal((await session.forget()).existed, true);

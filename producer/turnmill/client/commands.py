@@ -36,6 +36,7 @@ from turnmill.contract.keys import (
 )
 from turnmill.contract.log_entry import LogEntry, decode_turns
 from turnmill.contract.names import (
+    MAX_SEQ,
     Namespace,
     Seq,
     SessionId,
@@ -555,6 +556,18 @@ class Commands:
             InvalidName: no template can have this name.
         """
         return {"template": template_name(template) if template != "" else ""}
+
+    @staticmethod
+    def turn(seq: int) -> dict[str, Any]:
+        """The request for one turn.
+
+        Raises:
+            InvalidInput: no turn can have this number.
+        """
+        if isinstance(seq, bool) or not isinstance(seq, int) or not 1 <= seq <= MAX_SEQ:
+            got = seq if isinstance(seq, int) else f"of type {type(seq).__name__}"
+            raise InvalidInput(f"seq {got} must be a whole number from 1 on")
+        return {"turn": seq}
 
     @staticmethod
     def ground(query: str, k: int, session: str | None = None) -> dict[str, Any]:

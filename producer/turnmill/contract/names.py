@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import NewType
+from typing import Final, NewType
 
 from turnmill.contract.errors import InvalidName
 
@@ -13,6 +13,9 @@ TurnId = NewType("TurnId", str)
 
 Seq = NewType("Seq", int)
 """The 1-based position a turn gets when admitted; never reused."""
+
+MAX_SEQ: Final = 2**53 - 1
+"""What every JSON parser reads as the number it is."""
 
 Version = NewType("Version", int)
 """0 until the first commit; raised by one with each commit."""

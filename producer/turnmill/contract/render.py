@@ -257,7 +257,8 @@ def memory_line(memory: GroundedMemory, *, own: str = "") -> str:
     """The memory on one line, with where it is from; but not the name of one's ``own`` session."""
     kind = "note" if memory.kind == "pushed" else memory.kind
     place = kind if memory.seq is None else f"{kind} {memory.seq}"
-    said = (None if memory.session == own else memory.session, place, memory.speaker)
+    other = memory.session and memory.session != own
+    said = (other and f"session {memory.session}", place, memory.speaker)
     label = ", ".join(_plain(part) for part in said if part)
     return f"- ({label}) {_plain(memory.text)}"
 

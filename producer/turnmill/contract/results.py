@@ -92,8 +92,10 @@ class GroundedContext(Value):
 
     @property
     def summary(self) -> str:
-        """All memories as one text, a line each."""
-        return "\n".join(f"- {memory.text}" for memory in self.memories)
+        """All memories as one text, a line each, with the session and turn it is from."""
+        from turnmill.contract.render import memory_line  # noqa: PLC0415 - it knows results
+
+        return "\n".join(map(memory_line, self.memories))
 
 
 class SummarizationResult(Value):

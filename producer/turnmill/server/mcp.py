@@ -67,18 +67,24 @@ class _Offered:
     async def recall(
         self,
         ctx: Context,
-        query: Annotated[str, Field(description="Words likely to have been said.")],
+        query: Annotated[str, Field(description="Words likely to have been said.")] = "",
         limit: Annotated[int, Field(ge=1, le=10)] = 5,
         session: Annotated[str, Field(description="Look in this session first.")] = "",
+        turn: Annotated[
+            int | None, Field(description="Instead of a query: a turn of the session, whole.")
+        ] = None,
+        part: Annotated[int, Field(description="Of a long turn, the part to read.")] = 1,
     ) -> str:
         """Search what was said, decided, found or agreed: names, numbers, dates, preferences."""
         client = self._client_of(ctx)
         if session:
             tool = (await client.manager(session_id(session))).recall_tool
-            return await tool.handle({"query": query, "limit": limit})
-        wanted = asked({"query": query, "limit": 2 * limit})
+            return await tool.handle({"query": query, "limit": limit, "turn": turn, "part": part})
+        wanted = asked({"query": query, "limit": 2 * limit, "turn": turn})
         if isinstance(wanted, str):
             return wanted
+        if wanted.turn is not None:
+            return f"recall: name the session of turn {wanted.turn}, too."
         found = await client.ground(query, limit)
         return answered(wanted, "", found.memories, _MOST_CHARS)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Body, HTTPException, Query, Request
+from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from turnmill.contract.codec import encode_json
@@ -18,6 +18,7 @@ from turnmill.contract.results import (
     RollbackResult,
     SummarizationResult,
 )
+from turnmill.recall import Recall
 from turnmill.server.bodies import (
     At,
     Beside,
@@ -154,12 +155,11 @@ async def revoke(client: Client, session: Session, rule: RuleId) -> Pushed:
 async def recall(
     client: Client,
     session: Session,
-    query: Annotated[str, Body(min_length=1, max_length=1_000)],
-    limit: Annotated[int, Body(ge=1, le=20)] = 5,
+    wanted: Recall,
 ) -> dict[Literal["text"], str]:
-    """What the session's earlier turns and other sessions say, for its own model."""
+    """What the session's earlier turns and other sessions say, or one turn, for its own model."""
     tool = (await client.manager(session_id(session))).recall_tool
-    return {"text": await tool.handle({"query": query, "limit": limit})}
+    return {"text": await tool.handle(wanted.model_dump())}
 
 
 @router.get("/memories", operation_id="ground")

@@ -13,9 +13,7 @@ from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.errors import QuotaExceeded
-from turnmill.contract.marks import author, is_memories
 from turnmill.contract.names import Namespace
-from turnmill.contract.render import RECALLED
 from turnmill_worker.archive.rows import (
     Made,
     RowValues,
@@ -29,17 +27,11 @@ from turnmill_worker.archive.rows import (
 )
 from turnmill_worker.archive.schema import compactions, memories, namespaces, sealed_rows
 from turnmill_worker.ports.values import ArchivedCompaction, ArchivedTurn, Memory, SessionRef
+from turnmill_worker.reading.remembered import remembered
+from turnmill_worker.reading.voices import RESULT
 
 MAX_TEXT = 2_000
 """Characters of a message that become its memory: what is asked for stands near its beginning."""
-
-_MAX_CALL = 200
-
-TOOL = "tool"
-"""Who says what a tool returned; nobody else has this name."""
-
-_SPEAKERS = ("user", "assistant")
-_ROLES = (*_SPEAKERS, TOOL, "system", "developer", "function")
 
 
 def of_turns(
@@ -68,15 +60,15 @@ def _of_turn(
     told = [
         (index, speaker, text)
         for index, message in enumerate(_objects(turn.messages))
-        for speaker, text in _told(message, calls)
+        for speaker, text in remembered(message, calls, MAX_TEXT)
     ]
-    several = sum(speaker != TOOL for _, speaker, _ in told) > 1
+    several = sum(speaker != RESULT for _, speaker, _ in told) > 1
     base = f"{ref.session}:{epoch}:turn:{turn.seq}"
     made: list[Made] = []
     for index, speaker, text in told:
-        first += speaker != TOOL
+        first += speaker != RESULT
         memory = Memory(
-            id=f"{base}.{index}" if several or speaker == TOOL else base,
+            id=f"{base}.{index}" if several or speaker == RESULT else base,
             kind="turn",
             text=text,
             speaker=speaker,
@@ -119,41 +111,6 @@ def of_events(ref: SessionRef, epoch: str, compaction: ArchivedCompaction) -> It
                     at_ms=compaction.at_ms,
                 )
                 yield Made(first_seq, memory)
-
-
-def _told(message: dict[str, Any], calls: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Who says what in a message, if anything. Notes the calls that results are known by."""
-    role, name = author(message), message.get("name")
-    calls.update(_calls(message))
-    if is_memories(message) or role not in {*_SPEAKERS, TOOL}:
-        return
-    text = _text(message.get("content")).strip()[:MAX_TEXT]
-    if not text:
-        return
-    if role != TOOL:
-        # A name that poses as a role would say that somebody else spoke.
-        own = name if isinstance(name, str) and name.strip().lower() not in _ROLES else ""
-        yield own or role, text
-    elif message.get("role") == TOOL and not text.startswith(RECALLED):
-        call = calls.pop(str(message.get("tool_call_id")), name)
-        yield TOOL, f"{call}: {text}"[:MAX_TEXT] if isinstance(call, str) and call else text
-
-
-def _calls(message: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The calls of a message, by their ids, as what they returned is told of them."""
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
-        match call:
-            case {"id": str(call_id), "function": {"name": str(name), **function}}:
-                yield call_id, f"{name}({function.get('arguments') or ''})"[:_MAX_CALL]
-
-
-def _text(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else ()
-    texts = [part.get("text") for part in parts if isinstance(part, dict)]
-    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _objects(body: bytes) -> list[dict[str, Any]]:

@@ -98,8 +98,9 @@ class Answering:
             return self._forking.rewind(ref, body["rewind"]).model_dump(mode="json")
         return self._rollback.rollback(ref, body["to"]).model_dump(mode="json")
 
-    def _export(self, ref: SessionRef, body: Any) -> Any:  # noqa: ARG002 - nothing to say
-        found = self._exporting.trajectory(ref)
+    def _export(self, ref: SessionRef, body: Any) -> Any:
+        seq = body.get("turn")
+        found = self._exporting.turn(ref, seq) if seq else self._exporting.trajectory(ref)
         # Clients of before know no such field, and refuse what they do not know.
         return found.model_dump(mode="json", exclude=None if found.lost else {"lost"})
 

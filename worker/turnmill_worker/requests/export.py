@@ -7,7 +7,7 @@ from functools import partial
 
 from turnmill.contract.codec import decode_exactly, decode_json
 from turnmill.contract.context import JsonMessage, StoredContext
-from turnmill.contract.errors import UnknownSession
+from turnmill.contract.errors import InvalidInput, UnknownSession
 from turnmill.contract.images import blobs_of, join_images
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.trajectory import CommittedContext, LostTurns, Trajectory, TrajectoryTurn
@@ -43,9 +43,7 @@ class Exporting:
         gone = past is None and bool(self._outgoing.forgotten(ref))
         turns = [] if gone else self._turns(ref, past)
         if not turns and past is None:
-            raise UnknownSession(
-                f"no session {ref.session!r} in namespace {ref.namespace!r}, nor in the archive"
-            )
+            raise _unknown(ref)
         limits = past.policy.limits(past.system_tokens) if past else None
         shown = with_images(turns, partial(self._images, ref))
         return Trajectory(
@@ -62,10 +60,35 @@ class Exporting:
             lost=tuple(self._lost(ref, past)),
         )
 
-    def _turns(self, ref: SessionRef, past: SessionInRedis | None) -> list[ArchivedTurn]:
+    def turn(self, ref: SessionRef, seq: int) -> Trajectory:
+        """The same with this turn alone, and nothing of the session.
+
+        Raises:
+            UnknownSession: neither in Redis nor in the archive.
+            InvalidInput: there is no such turn; says which there are.
+        """
+        past = session_agreed(self._states, self._archive, ref)
+        gone = past is None and bool(self._outgoing.forgotten(ref))
+        tip = past.tip if past else self._archive.tip(ref) if self._archive and not gone else None
+        if tip is None:
+            raise _unknown(ref)
+        if seq > tip.seq:
+            there = f"has the turns 1 to {tip.seq}" if tip.seq else "has no turns yet"
+            raise InvalidInput(f"{ref.session!r} {there}; there is no turn {seq}")
+        found = [turn for turn in self._turns(ref, past, seq) if turn.seq == seq]
+        if not found:
+            raise InvalidInput(f"turn {seq} of {ref.session!r} was covered, and no archive kept it")
+        shown = with_images(found, partial(self._images, ref))
+        return Trajectory(session=ref.session, namespace=ref.namespace, turns=shown)
+
+    def _turns(
+        self, ref: SessionRef, past: SessionInRedis | None, seq: int | None = None
+    ) -> list[ArchivedTurn]:
         # Redis was looked at first: what has moved since is in the archive.
-        epoch = past.epoch if past else None
-        archived = self._archive.turns(ref, epoch=epoch) if self._archive else []
+        archived: list[ArchivedTurn] = []
+        if self._archive is not None:
+            epoch = past.epoch if past else None
+            archived = self._archive.turns(ref, epoch=epoch, first_seq=seq or 1, last_seq=seq)
         return past.with_archived(archived) if past else archived
 
     def _compactions(self, ref: SessionRef, past: SessionInRedis | None) -> list[CommittedContext]:
@@ -83,6 +106,12 @@ class Exporting:
         found = dict(self._archive.blobs(ref.namespace, wanted)) if self._archive else {}
         missing = [sha for sha in wanted if sha not in found]
         return found | {blob.sha256: blob for blob in self._outgoing.images(ref, missing)}
+
+
+def _unknown(ref: SessionRef) -> UnknownSession:
+    return UnknownSession(
+        f"no session {ref.session!r} in namespace {ref.namespace!r}, nor in the archive"
+    )
 
 
 def with_images(

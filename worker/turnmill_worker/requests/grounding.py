@@ -13,15 +13,17 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from turnmill.contract.errors import InvalidInput, Transient
-from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.names import Namespace, SessionId, session_id
 from turnmill.contract.results import GroundedContext, GroundedMemory
 from turnmill_worker.background.quotas import Quotas
-from turnmill_worker.ports.protocols import Archive
+from turnmill_worker.ports.protocols import Archive, Sessions
 from turnmill_worker.ports.values import Memory, SessionRef
 from turnmill_worker.reading.asking import excerpt
+from turnmill_worker.reading.remembered import remembered
 from turnmill_worker.reading.search import Index, Said
 from turnmill_worker.reading.voices import RESULT
 
@@ -258,9 +260,15 @@ class GroundingService:
         self._lock = threading.Lock()
 
     def search(
-        self, namespace: Namespace, query: str, k: int, session: SessionId | None = None
+        self,
+        namespace: Namespace,
+        query: str,
+        k: int,
+        session: SessionId | None = None,
+        *,
+        beside: Sequence[Memory] = (),
     ) -> GroundedContext:
-        """The best ``k`` memories for a query, of all sessions or of one.
+        """The best ``k`` memories for a query, of all sessions or of one, and of those ``beside``.
 
         Raises:
             ArchiveUnavailable: the archive cannot be read now.
@@ -269,6 +277,11 @@ class GroundingService:
         most = k if self._hybrid is None else max(k, CANDIDATES)
         found = following.search(query, most, session)
         self._make_room()
+        if beside:
+            # By themselves: nobody else's question waits for them to be read.
+            every = [*MemoryIndex(beside).search(query, most), *found]
+            unique = {each.memory.id: each for each in every}
+            found = sorted(unique.values(), key=lambda each: -each.relevance)[:most]
         if self._hybrid is None:
             return GroundedContext(memories=tuple(map(_grounded, found)))
         best, degraded = self._hybrid.order(query, found, k)
@@ -308,15 +321,27 @@ def _grounded(found: Found) -> GroundedMemory:
 NO_ARCHIVE = "the workers have no archive (TURNMILL_ARCHIVE_URL=none): nothing is remembered there"
 
 
+_MOST_ELIDED: Final = 500_000
+"""Characters of elided messages that a question is looked for in: half a second of CPU."""
+
+
 class Remembering:
-    """Memories in an archive, which may be missing, under the namespace's quota."""
+    """Memories in an archive, which may be missing, under the namespace's quota.
+
+    And of one session what its context shows only a stub of: no archive has that yet.
+    """
 
     def __init__(
-        self, archive: Archive | None, memories: GroundingService | None, quotas: Quotas
+        self,
+        archive: Archive | None,
+        memories: GroundingService | None,
+        quotas: Quotas,
+        sessions: Sessions,
     ) -> None:
         self._archive = archive
         self._memories = memories
         self._quotas = quotas
+        self._sessions = sessions
 
     def remember(self, namespace: Namespace, text: str, at_ms: int) -> str:
         """Keep the text; returns its id, which depends on nothing else.
@@ -343,5 +368,32 @@ class Remembering:
             raise InvalidInput(NO_ARCHIVE)
         # Agents that cannot ask for one session do not name any.
         session = body.get("session")
-        found = self._memories.search(ref.namespace, body["query"], body["k"], session)
+        beside = self._elided(SessionRef(ref.namespace, session_id(session))) if session else ()
+        found = self._memories.search(
+            ref.namespace, body["query"], body["k"], session, beside=beside
+        )
         return found.model_dump(mode="json")
+
+    def _elided(self, ref: SessionRef) -> list[Memory]:
+        """The whole messages that the session's context shows stubs of, the newest ones."""
+        snapshot = self._sessions.snapshot(ref)
+        if snapshot is None or not snapshot.stored.elisions:
+            return []
+        calls: dict[str, str] = {}
+        made = [
+            Memory(
+                id=f"{ref.session}:{snapshot.epoch}:turn:{turn.seq}.{index}",
+                kind="turn",
+                text=text,
+                speaker=speaker,
+                session=ref.session,
+                seq=turn.seq,
+            )
+            for turn in snapshot.turns
+            for index, message in enumerate(turn.original)
+            for speaker, text in remembered(message, calls, _MOST_ELIDED)
+            if turn.shown[index] is not message
+        ]
+        sizes = accumulate(len(memory.text) for memory in reversed(made))
+        newest = sum(size <= _MOST_ELIDED for size in sizes)
+        return made[len(made) - newest :]

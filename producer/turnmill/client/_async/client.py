@@ -49,7 +49,7 @@ from turnmill.read.reply import Known, known_since, read_context, whole_context
 if TYPE_CHECKING:
     from turnmill.contract.erasure import Erased
     from turnmill.contract.tools import Tools
-    from turnmill.contract.trajectory import Trajectory
+    from turnmill.contract.trajectory import Trajectory, TrajectoryTurn
 
 
 _Found = tuple[Known, Context]
@@ -794,6 +794,20 @@ class AsyncContextClient:
             now = await self.read(session)
             return found.model_copy(update={"context": tuple(now.messages_for("chat"))})
         return found
+
+    async def turn(self, session: str, seq: int, *, timeout_s: float = 30.0) -> TrajectoryTurn:
+        """One turn as it was pushed, whatever was compacted; ``state`` says if it was set aside.
+
+        Raises:
+            InvalidInput: there is no such turn; says which there are.
+            NotAnswered: no worker was done in time; says whether one is at it.
+            UnknownSession: neither in Redis nor in the archive.
+        """
+        from turnmill.contract.trajectory import Trajectory  # noqa: PLC0415 - few agents need it
+
+        body = self._commands.turn(seq)
+        found = Trajectory.model_validate(await self._ask(jobs.EXPORT, session, body, timeout_s))
+        return next(turn for turn in found.turns if turn.seq == seq)
 
     async def ground(
         self, query: str, k: int = 5, *, session: str | None = None, timeout_s: float = 5.0

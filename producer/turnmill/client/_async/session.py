@@ -37,7 +37,7 @@ from turnmill.contract.turns import TurnLike
 from turnmill.push.too_large import OnTooLarge
 from turnmill.push.turn_builders import Image, interaction, step
 from turnmill.read.context import Context
-from turnmill.recall import NAME, NOT_NOW, answered, asked, chat_schema
+from turnmill.recall import NAME, NOT_NOW, answered, asked, chat_schema, quoted_turn
 
 if TYPE_CHECKING:
     from turnmill.client._async.client import AsyncContextClient
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class AsyncRecallTool:
-    """Searches the session's archive, then what the namespace remembers from elsewhere.
+    """Searches the session, then what the namespace remembers from elsewhere; quotes turns whole.
 
     It is a session's ``AsyncContextManager.recall_tool``.
     """
@@ -80,6 +80,8 @@ class AsyncRecallTool:
         wanted = asked(arguments)
         if isinstance(wanted, str):
             return wanted
+        if wanted.turn is not None:
+            return await self._quoted(wanted.turn, wanted.part, max_chars, timeout_s)
         until = time.monotonic() + timeout_s
         others: tuple[GroundedMemory, ...] = ()
         try:
@@ -91,6 +93,15 @@ class AsyncRecallTool:
         except TurnmillError:
             return NOT_NOW
         return answered(wanted, self._session, (*own, *others), max_chars)
+
+    async def _quoted(self, seq: int, part: int, max_chars: int, timeout_s: float) -> str:
+        try:
+            found = await self._client.turn(self._session, seq, timeout_s=timeout_s)
+        except (InvalidInput, UnknownSession) as error:
+            return f"{NAME}: {error}"
+        except TurnmillError:
+            return NOT_NOW
+        return quoted_turn(found, part, max_chars)
 
     async def _found(
         self, query: str, k: int, session: str | None, until: float

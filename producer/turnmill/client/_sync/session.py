@@ -38,7 +38,7 @@ from turnmill.contract.turns import TurnLike
 from turnmill.push.too_large import OnTooLarge
 from turnmill.push.turn_builders import Image, interaction, step
 from turnmill.read.context import Context
-from turnmill.recall import NAME, NOT_NOW, answered, asked, chat_schema
+from turnmill.recall import NAME, NOT_NOW, answered, asked, chat_schema, quoted_turn
 
 if TYPE_CHECKING:
     from turnmill.client._sync.client import ContextClient
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class RecallTool:
-    """Searches the session's archive, then what the namespace remembers from elsewhere.
+    """Searches the session, then what the namespace remembers from elsewhere; quotes turns whole.
 
     It is a session's ``ContextManager.recall_tool``.
     """
@@ -81,6 +81,8 @@ class RecallTool:
         wanted = asked(arguments)
         if isinstance(wanted, str):
             return wanted
+        if wanted.turn is not None:
+            return self._quoted(wanted.turn, wanted.part, max_chars, timeout_s)
         until = time.monotonic() + timeout_s
         others: tuple[GroundedMemory, ...] = ()
         try:
@@ -92,6 +94,15 @@ class RecallTool:
         except TurnmillError:
             return NOT_NOW
         return answered(wanted, self._session, (*own, *others), max_chars)
+
+    def _quoted(self, seq: int, part: int, max_chars: int, timeout_s: float) -> str:
+        try:
+            found = self._client.turn(self._session, seq, timeout_s=timeout_s)
+        except (InvalidInput, UnknownSession) as error:
+            return f"{NAME}: {error}"
+        except TurnmillError:
+            return NOT_NOW
+        return quoted_turn(found, part, max_chars)
 
     def _found(
         self, query: str, k: int, session: str | None, until: float
