@@ -258,6 +258,22 @@ def test_what_only_the_user_says_elsewhere_is_no_statement_of_the_models() -> No
     assert dropped(item) == "from-a-tool"
 
 
+def test_the_users_words_told_of_another_message_are_the_users() -> None:
+    said = "But never write to my old address again."
+
+    assert verifier().verified([Item("finding", said, (3,))]) == [Item("said", said, (5,))]
+
+
+@pytest.mark.parametrize(
+    ("value", "seqs"),
+    [("1250", {3}), ("1,250", {3}), ("01,250", {3}), ("54.0", set()), ("54.000", set())],
+)
+def test_a_number_stands_there_however_it_is_spelled(value: str, seqs: set[int]) -> None:
+    messages = Messages(entries())
+
+    assert {seq for seq in messages.seqs if messages.stands(value, [seq])} == seqs
+
+
 def test_one_sentence_of_a_message_is_read_as_what_was_found_there() -> None:
     text = json.dumps({"4": "The brass lamp costs $61.50.", "#6": "The card expired.", "why": "-"})
 

@@ -75,7 +75,9 @@ _USER = re.compile(r"\buser\b", re.IGNORECASE)
 _USERS: Final = content("user")
 """The name that the marks give to whoever speaks as the user: the prompt's word in any language."""
 
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d)")
+_SPELLING = re.compile(r"(?<=\d),(?=\d)|(?<![\d.,])0+(?=\d)")
+"""What may differ in two spellings of a number: 1,250 and 1250, 03:00 and 3:00."""
+
 _TOKEN = re.compile(r"[#$€£@/~]?\w+(?:[.,:/@+'’&%=?-]+\w+)*%?")
 _IN_QUOTES = re.compile(r"[\"“„«`]([^\"“”„«»`\n]{2,200})[\"”“»`]")
 _TYPOGRAPHY: Final = str.maketrans("‘’“”„«»–—\u00a0", '\'\'"""""-- ')
@@ -142,7 +144,7 @@ class Messages:
         wanted, said = plain(value), "\n".join(self._plain[seq] for seq in seqs)
         return _is_whole_in(said, wanted) or (
             any(map(str.isdigit, wanted))
-            and _is_whole_in(_THOUSANDS.sub("", said), _THOUSANDS.sub("", wanted))
+            and _is_whole_in(_SPELLING.sub("", said), _SPELLING.sub("", wanted))
         )
 
     def named_after(self, value: str, seqs: Iterable[int]) -> bool:
@@ -270,14 +272,16 @@ class Verifier:
         """The item as it may stand, or why it must not.
 
         Small models often name the wrong messages: where those do not say it, the one that says
-        most of it is asked, unless it is one of the user's: what a model makes of those is no rule.
+        most of it is looked at. Of what the user says there, only word for word.
         """
         held = self._tried(item)
-        if held in _MISPLACED and item.seqs:
-            elsewhere = self._tried(item._replace(seqs=()))
-            is_same = isinstance(elsewhere, Item) and elsewhere.kind == item.kind
-            return elsewhere if is_same else held
-        return held
+        if held not in _MISPLACED or not item.seqs:
+            return held
+        other = self._tried(item._replace(seqs=(), quote=item.text))
+        if not isinstance(other, Item):
+            return held
+        is_same = other.kind == item.kind or plain(item.text) in plain(other.text)
+        return other._replace(quote=item.quote) if is_same else held
 
     def _tried(self, item: Item) -> Item | Reason:
         placed = self.placed(item)
@@ -352,7 +356,8 @@ class Verifier:
         own = item.words - _USERS
         cited = messages.words(item.seqs, spoken=item.kind in _OF_SPEAKERS)
         is_cited = len(values) >= _VALUES or says(cited, own, least=LEAST_CITED)
-        if not is_cited or not says(messages.all_words, own, least=LEAST_SAID):
+        said = messages.all_words | content(" ".join(values))  # however they are spelled there
+        if not is_cited or not says(said, own, least=LEAST_SAID):
             return "unsupported"
         if _USER.search(item.text) and not self._of_user(item.seqs, own):
             return "not-the-users"
