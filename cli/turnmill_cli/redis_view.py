@@ -358,7 +358,7 @@ class NamespacesView:
                     for keys in (shard_keys(name, shard) for shard in range(SHARDS)):
                         pipe.zcard(keys.index)
                         pipe.zcount(keys.backlog, "-inf", now_ms)
-                        pipe.zcard(keys.due)
+                        pipe.zcount(keys.due, "-inf", now_ms)
                 replies = pipe.execute()
             for number, name in enumerate(chunk):
                 each = replies[number * 3 * SHARDS : (number + 1) * 3 * SHARDS]
