@@ -238,7 +238,7 @@ class RedisView:
             with self.client.pipeline(transaction=False) as pipe:
                 for name in sessions[start : start + SESSIONS_AT_ONCE]:
                     keys = session_keys(self.namespace, name)
-                    pipe.xrevrange(keys.compactions, count=most or None)
+                    pipe.xrevrange(keys.compactions, count=most)
                 replies = pipe.execute()
             found += [
                 {**json.loads(fields[b"record"]), "at_ms": int(at.split(b"-")[0])}
