@@ -42,13 +42,15 @@ class BrokerView:
         return {queue: self._length(queue) for queue in jobs.QUEUES}
 
     def oldest_s(self) -> dict[str, float | None]:
-        """For how long the first message of each queue has waited.
+        """For how long the first message of each queue has waited; 0 where none does.
 
-        None where none waits; also where the broker is no Redis, or an older version sent it.
+        None where nobody knows: the broker is no Redis, or an older version sent it.
         """
         self._connected()
         client = getattr(self._channel, "client", None)
-        return {queue: client and _age_s(client.lrange(queue, -1, -1)) for queue in jobs.QUEUES}
+        if client is None:
+            return dict.fromkeys(jobs.QUEUES)
+        return {queue: _age_s(client.lrange(queue, -1, -1)) for queue in jobs.QUEUES}
 
     def consumers(self) -> list[tuple[str, list[str]]]:
         """Each worker that answers: its node name, and the queues it consumes.
@@ -101,5 +103,6 @@ class BrokerView:
 
 
 def _age_s(first: Sequence[bytes]) -> float | None:
-    sent_ms = json.loads(first[0])["headers"].get(SENT) if first else None
-    return None if sent_ms is None else max(time.time() - sent_ms / 1000, 0.0)
+    now_ms = time.time() * 1000
+    sent_ms = json.loads(first[0])["headers"].get(SENT) if first else now_ms
+    return None if sent_ms is None else max(now_ms - sent_ms, 0.0) / 1000

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,7 +39,7 @@ def _money(bill: Bill) -> str:
 
 _BILL: Mapping[str, Callable[[Bill], Any]] = {
     "compactions": attrgetter("compactions"),
-    "tokens saved": attrgetter("tokens_saved"),
+    "saved": attrgetter("tokens_saved"),
     "prompt": attrgetter("prompt_tokens"),
     "completion": attrgetter("completion_tokens"),
     "cost": _money,
@@ -242,6 +244,10 @@ def _asked(broker: BrokerView) -> dict[str, Any]:
     return {"broker": "ok", **queues, "workers": workers}
 
 
+_HOLD = "\u00a0"
+WIDEST = len("throughput  ")
+
+
 def _drawn(found: Mapping[str, Any]) -> Group:
     """The numbers for a person."""
     bill, done = found["bill"], found["compactions"]
@@ -270,7 +276,10 @@ def _drawn(found: Mapping[str, Any]) -> Group:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, told in lines.items():
+    # Between pairs of a name and a number, and not in one.
+    fold = partial(textwrap.fill, width=stdout().width - WIDEST, break_on_hyphens=False)
+    for name, text in lines.items():
+        told = "\n".join(map(fold, text.splitlines())).replace(_HOLD, " ")
         is_bad = name == "models" and not all(each["ok"] for each in found["models"].values())
         is_bad = is_bad or (name == "queues" and found["broker"] != "ok")
         table.add_row(name, Text(clean(told) or "none", style="yellow" if is_bad else ""))
@@ -278,13 +287,13 @@ def _drawn(found: Mapping[str, Any]) -> Group:
 
 
 def _counts(found: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {number:,}" for name, number in found.items())
+    return ", ".join(f"{name}{_HOLD}{number:,}" for name, number in found.items())
 
 
 def _queues(depths: Mapping[str, int], oldest_s: Mapping[str, float | None]) -> str:
     ages = {name: "" if not depth else _age(oldest_s[name]) for name, depth in depths.items()}
-    return ", ".join(f"{name} {depth:,}{ages[name]}" for name, depth in depths.items())
+    return ", ".join(f"{name}{_HOLD}{depth:,}{ages[name]}" for name, depth in depths.items())
 
 
 def _age(seconds: float | None) -> str:
-    return " (age not known)" if seconds is None else f" ({seconds:,.1f} s)"
+    return _HOLD + ("(age not known)" if seconds is None else f"({seconds:,.1f}{_HOLD}s)")
