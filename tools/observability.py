@@ -79,7 +79,7 @@ ALERTS: Final = (
         f"up{{{JOB}}} == 0",
         "15s",
         "critical",
-        "A worker does not answer at {{ $labels.instance }}",
+        "A worker or server does not answer at {{ $labels.instance }}",
         "`doctor`: workers, none answered",
     ),
     Alert(
@@ -203,6 +203,15 @@ PANELS: Final = (
         "What they take, p50 and p99",
         "s",
         {f"{{{{operation}}}} p{q}": quantile(q / 100, agent.CALLS, "operation") for q in (50, 99)},
+    ),
+    Panel(
+        "Requests to the server",
+        "ops",
+        {
+            "{{method}} {{route}} {{status}}": rate(
+                n(agent.REQUESTS, part="count"), "method, route, status"
+            )
+        },
     ),
     Panel("Reads that were cut to fit", "percentunit", {"share": f"{CUT} / {READS}"}),
     Panel("Oldest in the backlog", "s", {"age": most(n(worker.BACKLOG))}),

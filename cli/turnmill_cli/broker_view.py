@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+import time
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from turnmill.contract import jobs
+from turnmill.hint.thrifty_broker import SENT
 from turnmill.hint.waker import hint_app
 
 _REFUSALS = ("AuthenticationError", "AuthenticationWrongNumberOfArgsError", "AccessRefused")
@@ -37,6 +40,17 @@ class BrokerView:
     def waiting(self) -> dict[str, int]:
         """How many messages wait in each queue; 0 for one that does not exist yet."""
         return {queue: self._length(queue) for queue in jobs.QUEUES}
+
+    def oldest_s(self) -> dict[str, float | None]:
+        """For how long the first message of each queue has waited; 0 where none does.
+
+        None where nobody knows: the broker is no Redis, or an older version sent it.
+        """
+        self._connected()
+        client = getattr(self._channel, "client", None)
+        if client is None:
+            return dict.fromkeys(jobs.QUEUES)
+        return {queue: _age_s(client.lrange(queue, -1, -1)) for queue in jobs.QUEUES}
 
     def consumers(self) -> list[tuple[str, list[str]]]:
         """Each worker that answers: its node name, and the queues it consumes.
@@ -86,3 +100,9 @@ class BrokerView:
             if not getattr(self._channel, "is_open", True):  # AMQP closes it, Redis does not
                 self._channel = None
             return 0
+
+
+def _age_s(first: Sequence[bytes]) -> float | None:
+    now_ms = time.time() * 1000
+    sent_ms = json.loads(first[0])["headers"].get(SENT) if first else now_ms
+    return None if sent_ms is None else max(now_ms - sent_ms, 0.0) / 1000

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,77 +18,38 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from turnmill.client.bills import FIELDS, bill_of, fields_of, summed
+from turnmill.contract.names import SessionId
+from turnmill.contract.results import Bill
 from turnmill_cli.options import AllNamespaces, Connection, JsonFlag, views_of_all
-from turnmill_cli.output import WrongUsage, clean, needing, print_json, print_rows, stdout
+from turnmill_cli.output import clean, needing, print_json, print_rows, stdout
 
 if TYPE_CHECKING:
     from turnmill_cli.broker_view import BrokerView
-    from turnmill_cli.redis_view import RedisView
+    from turnmill_cli.redis_view import Positions, RedisView
 
 Record = dict[str, Any]
-
-# --- what compactions did and cost ----------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Bill:
-    """Sums over compactions.
-
-    Attributes:
-        tokens_saved: tokens before less tokens after.
-        unpriced: compactions whose model has no known price; ``cost_usd`` is without them.
-    """
-
-    compactions: int = 0
-    tokens_saved: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float = 0.0
-    unpriced: int = 0
-
-    def add(self, record: Record) -> None:
-        """One compaction more."""
-        self.compactions += 1
-        before = record.get("tokens_before", 0)  # a rollback counts none
-        self.tokens_saved += before - record.get("tokens_after", 0) if before else 0
-        self.prompt_tokens += record.get("prompt_tokens", 0)
-        self.completion_tokens += record.get("completion_tokens", 0)
-        cost_usd = record.get("cost_usd")
-        self.cost_usd += cost_usd or 0.0
-        self.unpriced += cost_usd is None and record.get("prompt_tokens", 0) > 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
-def billed(records: Iterable[Record]) -> Bill:
-    """The sums."""
-    found = Bill()
-    for record in records:
-        found.add(record)
-    return found
-
 
 # --- usage ----------------------------------------------------------------------------------------
 
 
-def _day(record: Record) -> str:
-    return datetime.fromtimestamp(record["at_ms"] / 1000, UTC).strftime("%Y-%m-%d")
+def _money(bill: Bill) -> str:
+    return f"${bill.cost_usd:,.4f}" + (f" + {bill.unpriced:,} unpriced" if bill.unpriced else "")
 
 
-_GROUPS: Mapping[str, Callable[[Record], str]] = {
-    "namespace": lambda record: str(record["namespace"]),
-    "day": _day,
-    "session": lambda record: str(record.get("session", "")),
-    "model": lambda record: record.get("model", "") or "none",
+_BILL: Mapping[str, Callable[[Bill], Any]] = {
+    "compactions": attrgetter("compactions"),
+    "saved": attrgetter("tokens_saved"),
+    "prompt": attrgetter("prompt_tokens"),
+    "completion": attrgetter("completion_tokens"),
+    "cost": _money,
 }
 
 
 def usage(
     connection: Connection,
     by: Annotated[
-        str, typer.Option(metavar="FIELDS", help=f"Any of {', '.join(_GROUPS)}, with commas.")
+        str, typer.Option(metavar="FIELDS", help=f"Any of {', '.join(FIELDS)}, with commas.")
     ] = "namespace,day",
     everywhere: AllNamespaces = False,
     as_json: JsonFlag = False,
@@ -95,41 +58,20 @@ def usage(
 
     Of the sessions that are in Redis, the newest thousand compactions of each.
     """
-    names = [name.strip() for name in by.split(",")]
-    if unknown := [name for name in names if name not in _GROUPS]:
-        raise WrongUsage(f"--by: no {', '.join(unknown)}, but {', '.join(_GROUPS)}")
-    sums: dict[tuple[str, ...], Bill] = defaultdict(Bill)
+    from turnmill.client._sync.client import ContextClient  # noqa: PLC0415 - slow to import
+    from turnmill.hint.waker import SilentWaker  # noqa: PLC0415 - as above
+
+    names, found = fields_of(by), list[Bill]()
     with connection.redis() as view:
         for each in views_of_all(view) if everywhere else [view]:
-            listed = [name for name, _ in each.newest_sessions()]
-            for record in each.newest_compactions(listed, 0):
-                record["namespace"] = each.namespace
-                sums[tuple(_GROUPS[name](record) for name in names)].add(record)
-    rows = sorted(sums.items())
-    columns: dict[str, Any] = {
-        name: (lambda row, at=at: row[0][at]) for at, name in enumerate(names)
-    }
+            client = ContextClient(each.client, namespace=each.namespace, broker=SilentWaker())
+            found += client.usage(by)
     print_rows(
-        rows,
-        {**columns, **_BILL},
+        summed(found, names),
+        {**{name: attrgetter(name) for name in names}, **_BILL},
         none="no compactions",
-        as_json=(lambda row: {**dict(zip(names, row[0], strict=True)), **row[1].as_dict()})
-        if as_json
-        else None,
+        as_json=(lambda bill: bill.model_dump(exclude_none=True)) if as_json else None,
     )
-
-
-_BILL: Mapping[str, Any] = {
-    "compactions": lambda row: row[1].compactions,
-    "tokens saved": lambda row: row[1].tokens_saved,
-    "prompt": lambda row: row[1].prompt_tokens,
-    "completion": lambda row: row[1].completion_tokens,
-    "cost": lambda row: _money(row[1]),
-}
-
-
-def _money(bill: Bill) -> str:
-    return f"${bill.cost_usd:,.4f}" + (f" + {bill.unpriced:,} unpriced" if bill.unpriced else "")
 
 
 # --- top ------------------------------------------------------------------------------------------
@@ -138,6 +80,12 @@ MOST_SESSIONS = 1_000
 """Sessions of a namespace whose compactions are looked at: those that were pushed to last."""
 
 MOST_COMMITS = 50
+MOST_COUNTED = 10_000
+"""Sessions whose turns are counted at a look: those that were pushed to last."""
+
+FIRST_LOOK_S = 1.0
+"""Between a look that only turns are counted from, and the first that is shown."""
+
 _MINUTE_MS = 60_000
 
 
@@ -154,6 +102,7 @@ def top(
     """
     from turnmill_cli.broker_view import BrokerView  # noqa: PLC0415 - slow, and the help needs none
 
+    turns = Turns()
     console = stdout()
     is_live = console.is_terminal and not (once or as_json)
     live = Live(console=console, auto_refresh=False, screen=True) if is_live else None
@@ -161,8 +110,10 @@ def top(
         if live:
             live.start()
         try:
+            turns.look(*_pushed(view, minutes))
+            time.sleep(FIRST_LOOK_S)
             while True:
-                found = look(view, broker, minutes)
+                found = look(view, broker, minutes, turns)
                 if as_json:
                     print_json(found)
                 elif live:
@@ -177,20 +128,68 @@ def top(
                 live.stop()
 
 
-def look(view: RedisView, broker: BrokerView, minutes: int) -> dict[str, Any]:
-    """The fleet in numbers, as JSON has it."""
+Pushed = list[tuple["RedisView", list[tuple[SessionId, float]]]]
+"""By namespace, the sessions that were pushed to, and when last, in ms; the newest first."""
+
+
+def _pushed(view: RedisView, minutes: int) -> tuple[int, Pushed]:
+    """What was pushed to within so many minutes of now, in ms."""
     from turnmill.connection.transport import redis_now_ms  # noqa: PLC0415 - slow
-    from turnmill_cli.doctor.checks import check_models  # noqa: PLC0415 - slow
 
     now_ms = redis_now_ms(view.client)
-    views = views_of_all(view)
-    records = _records(views, now_ms - minutes * _MINUTE_MS)
+    since_ms = now_ms - minutes * _MINUTE_MS
+    listed = [(each, each.newest_sessions()) for each in views_of_all(view)]
+    return now_ms, [(v, [each for each in some if each[1] >= since_ms]) for v, some in listed]
+
+
+class Turns:
+    """Counts turns from look to look, by how far sessions have come: no push writes for it."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str], Positions] = {}
+        self._looks: list[tuple[int, int]] = []
+
+    def look(self, now_ms: int, pushed: Pushed) -> float:
+        """Turns a minute, over the last minute or since the first look."""
+        since_ms, turns = self._looks[-1] if self._looks else (now_ms, 0)
+        room, before, self._seen = MOST_COUNTED, self._seen, {}
+        for view, listed in pushed:
+            names = [name for name, _ in listed[:room]]
+            room -= len(names)
+            for name, found in view.positions(names).items():
+                key = view.namespace, name
+                self._seen[key] = found
+                turns += _came(before.get(key), found, since_ms) if self._looks else 0
+        recent = [each for each in self._looks if each[0] > now_ms - _MINUTE_MS]
+        self._looks = [*(recent or self._looks[-1:]), (now_ms, turns)]
+        first_ms, first = self._looks[0]
+        return (turns - first) * _MINUTE_MS / max(now_ms - first_ms, 1)
+
+
+def _came(before: Positions | None, found: Positions, since_ms: int) -> int:
+    """How many turns came to a session since it was seen."""
+    if before and before.epoch == found.epoch:
+        return found.last_seq - before.last_seq
+    # It began meanwhile: the epoch says when, in µs. Or it was quiet for long, and goes on.
+    began_ms = int(found.epoch) / 1000 if found.epoch.isdigit() else 0
+    return found.last_seq if began_ms >= since_ms else 1
+
+
+def look(view: RedisView, broker: BrokerView, minutes: int, turns: Turns) -> dict[str, Any]:
+    """The fleet in numbers, as JSON has it."""
+    from turnmill_cli.doctor.checks import check_models  # noqa: PLC0415 - slow
+
+    now_ms, pushed = _pushed(view, minutes)
+    views = [each for each, _ in pushed]
+    records = _records(pushed, now_ms - minutes * _MINUTE_MS)
+    bills = (bill_of(view.namespace, each["at_ms"], each) for each in records)
     models = [check for check in check_models(view) if check.name.startswith("model ")]
     failed = Counter(why for record in records for why in record.get("failed", ()))
     return {
         "at_ms": now_ms,
         "minutes": minutes,
         "namespaces": len(views),
+        "turns_per_minute": round(turns.look(now_ms, pushed), 1),
         "commits_last_minute": sum(each["at_ms"] > now_ms - _MINUTE_MS for each in records),
         **_waiting(view, views),
         **_asked(broker),
@@ -199,7 +198,7 @@ def look(view: RedisView, broker: BrokerView, minutes: int) -> dict[str, Any]:
             "by_writer": Counter(each.get("model", "") or "none needed" for each in records),
             "failed_before": failed,
         },
-        "bill": billed(records).as_dict(),
+        "bill": summed(bills, ())[0].model_dump(exclude_none=True),
         "models": {
             each.name.removeprefix("model "): {"state": each.found, "ok": each.status == "ok"}
             for each in models
@@ -207,11 +206,10 @@ def look(view: RedisView, broker: BrokerView, minutes: int) -> dict[str, Any]:
     }
 
 
-def _records(views: Sequence[RedisView], since_ms: int) -> list[Record]:
+def _records(pushed: Pushed, since_ms: int) -> list[Record]:
     found: list[Record] = []
-    for view in views:
-        listed = view.newest_sessions()[:MOST_SESSIONS]
-        names = [name for name, at_ms in listed if at_ms >= since_ms]
+    for view, listed in pushed:
+        names = [name for name, _ in listed[:MOST_SESSIONS]]
         found += view.newest_compactions(names, MOST_COMMITS)
     return [record for record in found if record["at_ms"] >= since_ms]
 
@@ -239,10 +237,15 @@ def _asked(broker: BrokerView) -> dict[str, Any]:
     """Queues and workers; of a broker that does not answer, that it does not."""
     try:
         workers = [{"node": node, "queues": queues} for node, queues in broker.consumers()]
-        return {"broker": "ok", "queues": broker.waiting(), "workers": workers}
+        queues = {"queues": broker.waiting(), "queues_oldest_s": broker.oldest_s()}
     except Exception as error:  # noqa: BLE001 - any failure of any broker
         broker.disconnect()
-        return {"broker": type(error).__name__, "queues": {}, "workers": []}
+        return {"broker": type(error).__name__, "queues": {}, "queues_oldest_s": {}, "workers": []}
+    return {"broker": "ok", **queues, "workers": workers}
+
+
+_HOLD = "\u00a0"
+WIDEST = len("throughput  ")
 
 
 def _drawn(found: Mapping[str, Any]) -> Group:
@@ -250,12 +253,13 @@ def _drawn(found: Mapping[str, Any]) -> Group:
     bill, done = found["bill"], found["compactions"]
     at = datetime.fromtimestamp(found["at_ms"] / 1000, UTC).astimezone()
     lines = {
-        "throughput": f"{found['commits_last_minute']:,} compactions in the last minute, "
+        "throughput": f"{found['turns_per_minute']:,.0f} turns a minute, "
+        f"{found['commits_last_minute']:,} compactions in the last, "
         f"{bill['compactions']:,} in {found['minutes']:,} minutes",
         "sessions": _counts(found["sessions"]),
         "oldest": f"{found['backlog_age_s']:.1f} s in the backlog, "
         f"{found['archive_lag_s']:.1f} s for the archive",
-        "queues": _counts(found["queues"])
+        "queues": _queues(found["queues"], found["queues_oldest_s"])
         if found["broker"] == "ok"
         else f"the broker does not answer ({found['broker']})",
         "strategies": _counts(done["by_strategy"]),
@@ -272,7 +276,10 @@ def _drawn(found: Mapping[str, Any]) -> Group:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, told in lines.items():
+    # Between pairs of a name and a number, and not in one.
+    fold = partial(textwrap.fill, width=stdout().width - WIDEST, break_on_hyphens=False)
+    for name, text in lines.items():
+        told = "\n".join(map(fold, text.splitlines())).replace(_HOLD, " ")
         is_bad = name == "models" and not all(each["ok"] for each in found["models"].values())
         is_bad = is_bad or (name == "queues" and found["broker"] != "ok")
         table.add_row(name, Text(clean(told) or "none", style="yellow" if is_bad else ""))
@@ -280,4 +287,13 @@ def _drawn(found: Mapping[str, Any]) -> Group:
 
 
 def _counts(found: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {number:,}" for name, number in found.items())
+    return ", ".join(f"{name}{_HOLD}{number:,}" for name, number in found.items())
+
+
+def _queues(depths: Mapping[str, int], oldest_s: Mapping[str, float | None]) -> str:
+    ages = {name: "" if not depth else _age(oldest_s[name]) for name, depth in depths.items()}
+    return ", ".join(f"{name}{_HOLD}{depth:,}{ages[name]}" for name, depth in depths.items())
+
+
+def _age(seconds: float | None) -> str:
+    return _HOLD + ("(age not known)" if seconds is None else f"({seconds:,.1f}{_HOLD}s)")

@@ -95,6 +95,10 @@ BrokerPasswordFile = Annotated[
 NamespaceName = Annotated[
     str, setting("--namespace", "NAME", "The namespace of the sessions.", shown=True, short="-n")
 ]
+MetricsPort = Annotated[
+    int, setting("--metrics-port", "PORT", "The port of /metrics; none if 0.", shown=True)
+]
+MetricsHost = Annotated[str, setting("--metrics-host", "HOST", "Where that listens.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 SessionName = Annotated[
     str, typer.Argument(metavar="SESSION", help="The session's name.", show_default=False)

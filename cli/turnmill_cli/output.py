@@ -145,8 +145,8 @@ def print_rows(
         stdout().print(count(len(rows), noun), style="dim")
 
 
-_RIGHT = ("tokens / limit", "last push", "soft", "target")
-_ONE_LINE = (*_RIGHT, "when", "newest", "parked since", "error", "sha256")
+_RIGHT = ("tokens / limit", "last push", "soft", "target", "cost")
+_ONE_LINE = (*_RIGHT, "when", "day", "newest", "parked since", "error", "sha256")
 
 
 def dumped(value: BaseModel) -> Any:

@@ -238,7 +238,7 @@ class RedisView:
             with self.client.pipeline(transaction=False) as pipe:
                 for name in sessions[start : start + SESSIONS_AT_ONCE]:
                     keys = session_keys(self.namespace, name)
-                    pipe.xrevrange(keys.compactions, count=most or None)
+                    pipe.xrevrange(keys.compactions, count=most)
                 replies = pipe.execute()
             found += [
                 {**json.loads(fields[b"record"]), "at_ms": int(at.split(b"-")[0])}
@@ -358,7 +358,7 @@ class NamespacesView:
                     for keys in (shard_keys(name, shard) for shard in range(SHARDS)):
                         pipe.zcard(keys.index)
                         pipe.zcount(keys.backlog, "-inf", now_ms)
-                        pipe.zcard(keys.due)
+                        pipe.zcount(keys.due, "-inf", now_ms)
                 replies = pipe.execute()
             for number, name in enumerate(chunk):
                 each = replies[number * 3 * SHARDS : (number + 1) * 3 * SHARDS]

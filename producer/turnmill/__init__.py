@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from turnmill.contract.job_outcomes import Compaction
     from turnmill.contract.policy import Policy, QualityWeights
     from turnmill.contract.results import (
+        Bill,
         Checkpoint,
         ContextInfo,
         Forgotten,
@@ -88,8 +89,8 @@ __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
     "Context", "ContextInfo", "Limits", "Message", "Policy", "Pushed", "QualityWeights", "Receipt",
     "SummaryEvent", "Turn", "Usage", "Wait",
     # what methods of a handle return
-    "Checkpoint", "Forgotten", "Forked", "GroundedContext", "GroundedMemory", "ParkedSession",
-    "RollbackResult", "Rule",
+    "Bill", "Checkpoint", "Forgotten", "Forked", "GroundedContext", "GroundedMemory",
+    "ParkedSession", "RollbackResult", "Rule",
     "SummarizationResult", "TurnResult",
     # a session from its first turn on
     "CommittedContext", "Compaction", "StoredContext", "Trajectory", "TrajectoryTurn",
@@ -117,8 +118,9 @@ _HOMES = {
     "contract.job_outcomes": ("Compaction",),
     "contract.policy": ("Policy", "QualityWeights"),
     "contract.results": (
-        "Checkpoint", "ContextInfo", "Forgotten", "Forked", "GroundedContext", "GroundedMemory",
-        "ParkedSession", "RollbackResult", "SummarizationResult", "TurnResult", "Wait",
+        "Bill", "Checkpoint", "ContextInfo", "Forgotten", "Forked", "GroundedContext",
+        "GroundedMemory", "ParkedSession", "RollbackResult", "SummarizationResult",
+        "TurnResult", "Wait",
     ),
     "contract.rules": ("Rule",),
     "contract.sealing": ("Cipher",),

@@ -48,7 +48,15 @@ CALLS: Final = Instrument(
     buckets=FAST,
 )
 TURNS: Final = Instrument("counter", "turnmill.client.turns", "Turns pushed, new ones or again")
-INSTRUMENTS: Final = (CALLS, TURNS)
+REQUESTS: Final = Instrument(
+    "histogram",
+    "turnmill.server.duration",
+    "Requests to turnmill serve, by route and status",
+    unit="s",
+    labels=("method", "route", "status"),
+    buckets=FAST,
+)
+INSTRUMENTS: Final = (CALLS, TURNS, REQUESTS)
 
 SCOPE: Final = "turnmill"
 
@@ -125,6 +133,23 @@ class Teller:
 
 
 _agent = Teller(INSTRUMENTS)
+
+
+def use(meter: Any) -> None:
+    """Tell this meter from now on."""
+    _agent.use(meter)
+
+
+def _is_heard() -> bool:
+    return _agent.is_used or _is_set_up("metrics")
+
+
+def request(method: str, route: str, status: int, seconds: float) -> None:
+    """Tell of a request that was answered; of one that no route is for, only that."""
+    if _is_heard():
+        _agent.record(
+            REQUESTS, seconds, method=method if route else "", route=route, status=str(status)
+        )
 
 
 def is_set_up() -> bool:
@@ -282,6 +307,6 @@ _UNTOLD: Final = Untold()
 
 def call(operation: Operation, namespace: str, session: str, turns: int = 0) -> Call | Untold:
     """Tell of a call while a ``with`` block runs."""
-    if _agent.is_used or _is_set_up("metrics") or _is_set_up("trace"):
+    if _is_heard() or _is_set_up("trace"):
         return Call(operation, namespace, session, turns)
     return _UNTOLD

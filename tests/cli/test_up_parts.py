@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ import pytest
 import redis
 
 from tests.processes import wait_until
-from turnmill.connection.embedded import free_port
+from turnmill.connection.embedded import EmbeddedRedis, free_port
 from turnmill.contract.keys import NAMESPACES, shard_keys
 from turnmill.contract.names import Namespace
 from turnmill_cli.broker_view import BrokerView
@@ -116,6 +117,21 @@ def test_the_status_says_what_does_not_answer(redis_client: redis.Redis) -> None
 
     assert " · the broker does not answer · " in line
     assert "backlog" in line
+
+
+def test_the_status_counts_what_is_due_now_and_no_quiet_session(
+    redis_client: redis.Redis, redis_server: EmbeddedRedis
+) -> None:
+    redis_client.flushall()
+    redis_client.sadd(NAMESPACES, "quiet")
+    due = shard_keys(Namespace("quiet"), 0).due
+    redis_client.zadd(due, {"late": 1, "idle": (time.time() + 300) * 1000})
+    with closing(BrokerView(redis_server.url, timeout_s=0.2)) as broker:
+        reader = StatusReader(NamespacesView(redis_client), broker)
+        line = reader.line()
+        reader.close()
+
+    assert " · due 1 · " in line
 
 
 def test_a_tethered_process_ends_when_its_parent_was_dead_already() -> None:

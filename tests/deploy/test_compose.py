@@ -68,15 +68,17 @@ def test_redis_and_the_workers_run_by_default_and_all_else_with_the_profile() ->
     assert more == {name: (name, "full") for name in more}
 
 
-def test_prometheus_finds_every_worker_and_grafana_finds_both(tmp_path: Path) -> None:
+def test_prometheus_finds_every_worker_and_server_and_grafana_finds_both(tmp_path: Path) -> None:
     folder = REPOSITORY / "deploy" / "observability"
     [job] = yaml.safe_load((folder / "prometheus.yml").read_text())["scrape_configs"]
     [found] = job["dns_sd_configs"]
     grafana = (folder / "grafana" / "datasources" / "prometheus.yml").read_text()
-    workers = load({}).workers()
+    services = load({}).services
 
-    assert found["names"] == list(QUEUES)
-    for service in workers.values():
+    assert found["names"] == [*QUEUES, "server"]
+    for name in found["names"]:
+        service = services[name]
+        assert "store" in service.networks
         variables = service.variables({})
         assert variables["TURNMILL_METRICS_PORT"] == str(found["port"])
         assert variables["TURNMILL_METRICS_HOST"] == "0.0.0.0"  # noqa: S104 - in its container

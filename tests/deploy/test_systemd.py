@@ -84,13 +84,14 @@ def test_an_instance_of_each_queue_runs_the_command_of_compose() -> None:
     assert server == list(load({}).services["server"].command)
 
 
-def test_workers_on_one_machine_have_ports_of_their_own_and_settings_that_exist() -> None:
+def test_services_of_one_machine_have_ports_of_their_own_and_settings_that_exist() -> None:
     ports = [dict(lines(f"{queue}.env"))["TURNMILL_METRICS_PORT"] for queue in QUEUES]
     known = {f"TURNMILL_{field}".upper() for field in Settings.model_fields}
     every = [*lines(COMMON), *lines(UNITS[0])]
     told = [value.partition("=")[0] for key, value in every if key == "Environment"]
 
-    assert len({*ports}) == len(QUEUES)
+    served = dict(each[1].split("=") for each in lines(UNITS[1]) if each[0] == "Environment")
+    assert len({*ports, served["TURNMILL_METRICS_PORT"]}) == len(QUEUES) + 1
     assert {name for name in told if name.startswith("TURNMILL_")} <= known
 
 

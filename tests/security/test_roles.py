@@ -125,6 +125,7 @@ async def _everything(client: Any, session: str) -> None:
     await call("read", session)
     await call("rules", session)
     await call("sessions")
+    assert await call("usage", "session,model")
     await call("checkpoint", session, "before", name="mine")
     await call("checkpoints", session)
     await call("summarize", session, timeout_s=30)
@@ -195,7 +196,7 @@ def test_an_operator_looks_and_is_told_what_it_may_not_do(
     options = ["--redis-url", url_of(guarded.port, "operator"), "--namespace", "shop"]
     elsewhere = ["--broker-url", url_of(broker.port, "workers")]
 
-    for words in (["sessions"], ["info", "watched"], ["history", "watched"], ["parked"]):
+    for words in (["sessions"], ["usage"], ["info", "watched"], ["history", "watched"], ["parked"]):
         code, printed = run(*words, *options)
         assert code == 0, printed
     code, printed = run("namespaces", *options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -194,3 +195,35 @@ def test_the_command_serves_until_it_is_told_to_end(store: EmbeddedRedis) -> Non
         assert stepped.status_code == 200
         assert (begun, rest) == (": commits follow", [""])  # an open stream does not hold it up
         assert process.wait(20) in (0, -signal.SIGTERM)
+
+
+def test_prometheus_reads_requests_and_calls_at_a_port_of_the_operators(
+    store: EmbeddedRedis,
+) -> None:
+    ports = {"--port": free_port(), "--metrics-port": free_port()}
+    words = [str(each) for option in ports.items() for each in option]
+    command = [sys.executable, "-m", "turnmill_cli", "serve", "--no-auth", *words]
+    env = {**os.environ, "TURNMILL_REDIS_URL": store.url, "TURNMILL_NAMESPACE": "told"}
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        url = process.stdout.readline().decode().strip()
+        taken = turnmill(store.url, "serve", "--no-auth", "--metrics-port", words[3])
+        with httpx.Client() as http:
+            for _ in range(3):
+                http.post(f"{url}/v1/sessions/private-name/step", json=TURN)
+            tenants = [http.get(f"{url}/{path}").status_code for path in ("metrics", "v1/nothing")]
+            port = f"http://127.0.0.1:{words[3]}"
+            told = http.get(f"{port}/metrics").text
+            ready = http.get(f"{port}/readyz").text
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(20) in (0, -signal.SIGTERM)
+    requests = re.findall(r"^turnmill_server_duration_seconds_count(.*)$", told, re.MULTILINE)
+    assert tenants == [404, 404]  # a tenant's key opens no other's numbers
+    assert '{method="POST",route="/v1/sessions/{session}/step",status="200"} 3' in requests
+    assert '{status="404"} 2' in requests
+    assert 'turnmill_client_duration_seconds_count{operation="step",projected="false"} 3' in told
+    assert "turnmill_client_turns_total 3" in told
+    assert "private-name" not in told
+    assert ready == "server ok\nredis ok\n"
+    assert f"port {words[3]} is in use: choose another with --metrics-port" in taken.stderr

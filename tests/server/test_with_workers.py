@@ -57,6 +57,23 @@ async def test_memories_forks_and_going_back(serving: Serving, store: EmbeddedRe
     assert "4711" in transcript.json()["text"]
 
 
+async def test_a_namespace_asks_what_its_own_compactions_saved(
+    serving: Serving, store: EmbeddedRedis
+) -> None:
+    async with serving(redis=store.url, broker=None) as http:
+        await said(http, *(f"Turn {at}: {'so it is ' * 80}" for at in range(8)))
+        done = (await http.post("/v1/sessions/s/summarize", json={})).json()
+        [bill] = (await http.get("/v1/usage", params={"by": "session,model"})).json()
+        wrong = await http.get("/v1/usage", params={"by": "weather"})
+    async with serving(redis=store.url, broker=None, no_auth="another") as http:
+        nothing = await http.get("/v1/usage")
+
+    assert (bill["session"], bill["model"], bill["compactions"]) == ("s", "extractive", 1)
+    assert bill["tokens_saved"] == done["tokens_before"] - done["tokens_after"]
+    assert (wrong.status_code, wrong.json()["error"]) == (422, "InvalidInput")
+    assert nothing.json() == []
+
+
 async def test_a_commit_is_heard_by_its_own_namespace_and_session(
     serving: Serving, store: EmbeddedRedis, namespace: str
 ) -> None:

@@ -30,8 +30,8 @@ PUBLIC = set(
     AsyncRecallTool RecallTool
     Context ContextInfo Limits Message Policy Pushed QualityWeights Receipt
     SummaryEvent Turn Usage Wait
-    Checkpoint Forgotten Forked GroundedContext GroundedMemory ParkedSession RollbackResult Rule
-    SummarizationResult TurnResult
+    Bill Checkpoint Forgotten Forked GroundedContext GroundedMemory ParkedSession RollbackResult
+    Rule SummarizationResult TurnResult
     CommittedContext Compaction StoredContext Trajectory TrajectoryTurn
     CeleryWaker HintCounts SilentWaker Waker
     Cipher

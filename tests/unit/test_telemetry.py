@@ -13,8 +13,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from turnmill import telemetry
+from turnmill.metrics_port import added, numbers_of, text_of
 from turnmill_worker import telemetry as worker
-from turnmill_worker.background.metrics import added, numbers_of, text_of
 
 WORDS = "the user's secret words"
 

@@ -15,10 +15,10 @@ from kombu import Exchange, Queue
 from turnmill.contract import jobs
 from turnmill.contract.errors import NewerFormat
 from turnmill.hint.thrifty_broker import ThriftyAmqp
+from turnmill.metrics_port import HealthServer
 from turnmill_worker import tasks, wiring
 from turnmill_worker.background import logs
 from turnmill_worker.background.consumer import CarefulConsumer
-from turnmill_worker.background.health import HealthServer
 from turnmill_worker.background.presence import Announcement
 from turnmill_worker.background.sweep import SweepThread
 from turnmill_worker.errors import InvalidSettings

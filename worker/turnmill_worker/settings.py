@@ -67,7 +67,8 @@ class Settings(BaseSettings):
             ``turnmill.redactors`` entry point.
         cipher: what encrypts content before it is stored, as ``module:attribute``; agents and
             commands need the same; nothing is encrypted when empty.
-        metrics_port: a worker's port for ``/metrics``, ``/healthz`` and ``/readyz``; none when 0.
+        metrics_port: a worker's, or the server's, port for ``/metrics``, ``/healthz`` and
+            ``/readyz``; none when 0.
         metrics_host: the address it listens on.
         metrics_namespaces: which are told apart, separated by commas; ``*`` for all.
         log_json: writes every log line as JSON instead of as text for people.

@@ -22,12 +22,12 @@ from turnmill.contract import jobs
 from turnmill.contract.errors import InvalidTemplate
 from turnmill.contract.policy import OFFLINE
 from turnmill.contract.sealing import Cipher
+from turnmill.metrics_port import HealthServer, text_of
 from turnmill_worker import telemetry
 from turnmill_worker.archive.store import LazyArchive
 from turnmill_worker.background.consumer import Quarantine
-from turnmill_worker.background.health import HealthServer
 from turnmill_worker.background.hints import CeleryHints, HintsOrJobs, Job
-from turnmill_worker.background.metrics import Metrics, text_of
+from turnmill_worker.background.metrics import Metrics
 from turnmill_worker.background.presence import Announcement
 from turnmill_worker.background.quotas import Quotas, QuotaWatch
 from turnmill_worker.background.sweep import Sweeper, SweepThread

@@ -7,15 +7,13 @@ from typing import Annotated
 
 import typer
 
-from turnmill_cli.options import JsonFlag, setting
+from turnmill_cli.options import JsonFlag, MetricsHost, MetricsPort
 from turnmill_cli.output import CommandFailed, print_json
 
 
 def ready(
-    port: Annotated[
-        int, setting("--metrics-port", "PORT", "The worker's TURNMILL_METRICS_PORT.", shown=True)
-    ] = 0,
-    host: Annotated[str, setting("--metrics-host", "HOST", "Where it listens.")] = "127.0.0.1",
+    port: MetricsPort = 0,
+    host: MetricsHost = "127.0.0.1",
     *,
     alive: Annotated[bool, typer.Option("--alive", help="Only whether it answers.")] = False,
     as_json: JsonFlag = False,

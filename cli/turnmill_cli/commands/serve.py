@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from turnmill_cli.local.children import check_port
-from turnmill_cli.options import TIMEOUT_S, Connection, GroupApp, JsonFlag
+from turnmill_cli.options import (
+    TIMEOUT_S,
+    Connection,
+    GroupApp,
+    JsonFlag,
+    MetricsHost,
+    MetricsPort,
+)
 from turnmill_cli.output import (
     CommandFailed,
     WrongUsage,
@@ -24,6 +32,7 @@ from turnmill_cli.output import (
 
 if TYPE_CHECKING:
     from turnmill.server.api_keys import ApiKeys
+    from turnmill.server.app import Settings
 
 PORT = 8377
 
@@ -41,6 +50,8 @@ def serve(
     max_body_bytes: Annotated[
         int, typer.Option(min=1_000, help="The largest body of a request.")
     ] = 32 * 1024 * 1024,
+    metrics_port: MetricsPort = 0,
+    metrics_host: MetricsHost = "127.0.0.1",
 ) -> None:
     """Serve sessions over HTTP, for agents in any language, until Ctrl-C.
 
@@ -48,14 +59,11 @@ def serve(
     machine alone unless --host says more. /openapi.json describes every call.
     """
     with needing("server"):
-        from turnmill.server.app import LOOPBACK, Settings, run  # noqa: PLC0415 - slow to import
+        from turnmill.server.app import Settings, run  # noqa: PLC0415 - slow to import
     from turnmill.connection.credentials import load_cipher  # noqa: PLC0415 - as above
 
     name = connection.check()
-    if no_auth and host not in LOOPBACK:
-        raise WrongUsage(f"--host {host} opens {name} to others: make keys, and drop --no-auth")
-    if not no_auth and not _with_keys(connection, lambda keys: keys.listed()):
-        raise CommandFailed("there are no keys: `turnmill keys create` makes one, or --no-auth")
+    _check_keys(connection, host, no_auth=no_auth)
     check_port(port, host)
     settings = Settings(
         redis=connection.store,
@@ -67,7 +75,27 @@ def serve(
         max_body_bytes=max_body_bytes,
     )
     at = f"[{host}]" if ":" in host else host
-    run(settings, host, port, lambda: print_line(f"http://{at}:{port}"))
+    with _scraped(settings, metrics_host, metrics_port):
+        run(settings, host, port, lambda: print_line(f"http://{at}:{port}"))
+
+
+def _check_keys(connection: Connection, host: str, *, no_auth: bool) -> None:
+    from turnmill.server.app import LOOPBACK  # noqa: PLC0415 - slow to import
+
+    name = connection.namespace
+    if no_auth and host not in LOOPBACK:
+        raise WrongUsage(f"--host {host} opens {name} to others: make keys, and drop --no-auth")
+    if not no_auth and not _with_keys(connection, lambda keys: keys.listed()):
+        raise CommandFailed("there are no keys: `turnmill keys create` makes one, or --no-auth")
+
+
+def _scraped(settings: Settings, host: str, port: int) -> AbstractContextManager[None]:
+    if not port:
+        return nullcontext()
+    with needing("telemetry"):
+        from turnmill.server.metrics import scraped  # noqa: PLC0415 - an extra
+    check_port(port, host, "--metrics-port")
+    return scraped((host, port), settings.redis, settings.timeout_s)
 
 
 def mcp(connection: Connection) -> None:

@@ -218,14 +218,14 @@ def choose_port(asked: int | None, usual: int, option: str) -> int:
     return free_port()
 
 
-def check_port(port: int, host: str = "127.0.0.1") -> None:
+def check_port(port: int, host: str = "127.0.0.1", option: str = "--port") -> None:
     """Make sure a server can listen there.
 
     Raises:
         CommandFailed: it cannot.
     """
     if not _is_free(port, host):
-        raise CommandFailed(f"port {port} is in use: choose another with --port")
+        raise CommandFailed(f"port {port} is in use: choose another with {option}")
 
 
 def _is_free(port: int, host: str = "127.0.0.1") -> bool:

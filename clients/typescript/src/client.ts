@@ -82,6 +82,9 @@ export class Turnmill {
     }
   }
 
+  /** What compactions saved and cost, by any of session, day, model, with commas. */
+  usage = (by = "day") => this.call("usage", {}, undefined, { by });
+
   /** Commits of the namespace, or of one session, until the connection ends or is aborted. */
   async *events(session = "", signal?: AbortSignal): AsyncGenerator<Commit> {
     const answer = await this.#send("GET", CALLS.events[1], {}, { session }, undefined, signal ?? null);

@@ -1,5 +1,7 @@
 // Written by tools/client_types.py from the OpenAPI document of `turnmill serve`.
 
+/** Sums over compactions: over all, or over those of one day, session or model. */
+export type Bill = { namespace?: string | null; day?: string | null; session?: string | null; model?: string | null; compactions: number; tokens_saved: number; prompt_tokens: number; completion_tokens: number; cost_usd: number; unpriced: number };
 export type ForkBody = { new_session: string; at?: string | number | null; timeout_s?: number };
 export type InstructBody = { text: string };
 export type RememberBody = { text: string; timeout_s?: number };
@@ -53,6 +55,7 @@ export interface Calls {
   healthz: { path: {  }; query: {  }; body: undefined; answer: { status: string } };
   readyz: { path: {  }; query: {  }; body: undefined; answer: { status: string } };
   sessions: { path: {  }; query: {  }; body: undefined; answer: Array<string> };
+  usage: { path: {  }; query: { by?: string }; body: undefined; answer: Array<Bill> };
   open: { path: { session: string }; query: {  }; body: OpenBody; answer: undefined };
   info: { path: { session: string }; query: {  }; body: undefined; answer: ContextInfo };
   forget: { path: { session: string }; query: {  }; body: undefined; answer: Forgotten };
@@ -76,6 +79,7 @@ export const CALLS = {
   healthz: ["GET", "/healthz"],
   readyz: ["GET", "/readyz"],
   sessions: ["GET", "/v1/sessions"],
+  usage: ["GET", "/v1/usage"],
   open: ["PUT", "/v1/sessions/{session}"],
   info: ["GET", "/v1/sessions/{session}"],
   forget: ["DELETE", "/v1/sessions/{session}"],

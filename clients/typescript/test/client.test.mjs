@@ -59,6 +59,8 @@ test("commits are heard", async () => {
   assert.equal((await heard).value.session, "heard");
   ear.abort();
   assert.equal(done.version, 1);
+  const bill = (await turnmill.usage("session")).find((each) => each.session === "heard");
+  assert.deepEqual([bill.compactions, bill.day], [1, null]);
 });
 
 test("prepareStep gives a model of the AI SDK a context that fits, in its own objects", async () => {

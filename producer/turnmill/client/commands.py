@@ -600,6 +600,18 @@ class Commands:
             )
         return {"text": text}
 
+    def list_compactions(self, sessions: Iterable[SessionId]) -> list[Command]:
+        """The records of the sessions' compactions, the newest thousand of each."""
+        keys = [session_keys(self.namespace, name).compactions for name in sessions]
+        return [("XRANGE", key, "-", "+") for key in keys]
+
+    @staticmethod
+    @as_corrupt()
+    def compactions(replies: Iterable[Iterable[Any]]) -> list[tuple[int, bytes]]:
+        """When each compaction was, ms since 1970, and its record."""
+        entries = [_entry(each) for reply in replies for each in reply]
+        return [(at_ms, fields[b"record"]) for at_ms, fields in entries]
+
     def list_parked(self) -> list[Command]:
         """The names of all parked sessions."""
         keys = [shard_keys(self.namespace, shard).parked for shard in range(SHARDS)]
@@ -732,19 +744,23 @@ def _scored(reply: Sequence[Any]) -> list[tuple[bytes, float]]:
 
 
 def _checkpoint(entry: tuple[bytes, Any], *, automatic: bool) -> Checkpoint:
-    at, fields = entry
-    flat = (
-        fields if isinstance(fields, list) else [part for pair in fields.items() for part in pair]
-    )
-    values = dict(zip(flat[::2], flat[1::2], strict=True))
+    at_ms, values = _entry(entry)
     return Checkpoint(
         id=values[b"id"].decode(),
         seq=Seq(int(values[b"seq"])),
         version=Version(int(values[b"version"])),
         message=values[b"message"].decode(),
-        at_ms=int(at.partition(b"-")[0]),
+        at_ms=at_ms,
         automatic=automatic,
     )
+
+
+def _entry(entry: tuple[bytes, Any]) -> tuple[int, dict[bytes, bytes]]:
+    """When a stream's entry was added, ms since 1970, and its fields; parsed by redis-py or not."""
+    at, fields = entry
+    flat = fields if isinstance(fields, list) else None
+    values = fields if flat is None else dict(zip(flat[::2], flat[1::2], strict=True))
+    return int(at.partition(b"-")[0]), values
 
 
 def _turn(at: str | int) -> str | int:

@@ -50,6 +50,31 @@ class ParkedSession(Value):
     tokens: int
 
 
+class Bill(Value):
+    """Sums over compactions: over all, or over those of one day, session or model.
+
+    Attributes:
+        namespace, day, session, model: what they are of, None where it was not asked for. A day is
+            UTC's, such as ``2026-03-01``; the model is ``none`` where none was needed.
+        compactions: how many.
+        tokens_saved: tokens before less tokens after.
+        prompt_tokens, completion_tokens: billed by models' endpoints, failed tries included.
+        cost_usd: of those, at list price.
+        unpriced: compactions whose model has no known price; ``cost_usd`` is without them.
+    """
+
+    namespace: Namespace | None = None
+    day: str | None = None
+    session: SessionId | None = None
+    model: str | None = None
+    compactions: int
+    tokens_saved: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float
+    unpriced: int
+
+
 class GroundedMemory(Value):
     """A memory found for a query.
 

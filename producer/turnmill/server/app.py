@@ -20,7 +20,7 @@ from turnmill.contract.scripts import Call
 from turnmill.contract.sealing import Cipher
 from turnmill.hint.waker import CeleryWaker, Waker
 from turnmill.server.events import Events
-from turnmill.server.guard import DEFAULT_MAX_BODY_BYTES, Guard, OnServed
+from turnmill.server.guard import DEFAULT_MAX_BODY_BYTES, Guard, OnServed, told
 from turnmill.server.problems import Problem, answer_with_problems
 from turnmill.server.routes import health, router
 from turnmill.server.swift import Swift
@@ -39,7 +39,7 @@ class Settings:
         redis, broker, timeout_s, cipher, counts_by: as ``AsyncContextClient`` takes them.
         no_auth: everybody is in this namespace and needs no key; ``""`` asks everybody for one.
         max_body_bytes: of a request.
-        on_served: is told of each request.
+        on_served: is told of each request; by default OpenTelemetry.
     """
 
     redis: str
@@ -49,7 +49,7 @@ class Settings:
     counts_by: str = ""
     no_auth: str = ""
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
-    on_served: OnServed | None = None
+    on_served: OnServed = told
 
 
 def create_api(settings: Settings) -> FastAPI:

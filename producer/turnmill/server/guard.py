@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from starlette.exceptions import HTTPException
 
+from turnmill import telemetry
 from turnmill.server.problems import problem, unforeseen
 
 _log = logging.getLogger(__name__)
@@ -44,11 +45,16 @@ class OnServed(Protocol):
         """Take note of a request."""
 
 
+def told(served: Served) -> None:
+    """Tell OpenTelemetry of a request."""
+    telemetry.request(served.method, served.route, served.status, served.seconds)
+
+
 class Guard:
     """The outermost layer, around the app."""
 
     def __init__(
-        self, inner: Any, max_body_bytes: int, hosts: Collection[str], on_served: OnServed | None
+        self, inner: Any, max_body_bytes: int, hosts: Collection[str], on_served: OnServed
     ) -> None:
         self._inner = inner
         self._most = max_body_bytes
@@ -88,9 +94,7 @@ class Guard:
                 await unforeseen(error)(scope, receive, send_noted)
             _log.error("%s failed: %s", scope["method"], place_of(error))
         finally:
-            if self._on_served is not None:
-                seconds = time.perf_counter() - began
-                self._on_served(_served(scope, status, seconds))
+            self._on_served(_served(scope, status, time.perf_counter() - began))
 
     def _refused(self, headers: dict[bytes, bytes]) -> Any:
         """The answer to what the app need not see."""

@@ -11,6 +11,7 @@ from turnmill.contract.codec import encode_json
 from turnmill.contract.context import Pushed
 from turnmill.contract.names import session_id
 from turnmill.contract.results import (
+    Bill,
     ContextInfo,
     Forgotten,
     Forked,
@@ -63,6 +64,15 @@ class _Json(Response):
 async def sessions(client: Client) -> list[str]:
     """All sessions of the namespace, the most recently pushed first."""
     return list(await client.sessions())
+
+
+@router.get("/usage", operation_id="usage")
+async def usage(
+    client: Client,
+    by: Annotated[str, Query(description="Any of session, day, model, with commas.")] = "day",
+) -> list[Bill]:
+    """What the namespace's compactions saved and cost, of the sessions that are there."""
+    return await client.usage(by)
 
 
 @router.put(ONE, operation_id="open", status_code=204)

@@ -1,4 +1,4 @@
-"""OpenTelemetry in a worker: providers for each process, and one text for Prometheus.
+"""OpenTelemetry in a worker: providers for each process, and the numbers of all.
 
 A prefork worker's children count, and its parent is scraped. Each child sends what it has counted
 over a socket that both inherited; the parent adds up, and keeps what children that are gone had
@@ -15,12 +15,13 @@ import socket
 import threading
 import uuid
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 import structlog
 
+from turnmill.metrics_port import Numbers, added, numbers_of
 from turnmill.telemetry import SCOPE, Instrument, is_set_up
 from turnmill_worker import telemetry
 from turnmill_worker.errors import InvalidSettings
@@ -32,10 +33,6 @@ EVERY_S: Final = 2.0
 MOST_BYTES: Final = 1 << 20
 MOST_APART: Final = 100
 """Children whose numbers are kept apart; those of more are added up where they are gone."""
-
-Labels = tuple[tuple[str, str], ...]
-Numbers = dict[tuple[str, Labels], list[float]]
-"""By name and labels: a value; or of a histogram how many values, their sum, and its buckets."""
 
 
 class Metrics:
@@ -183,68 +180,3 @@ def _observed(instrument: Instrument, gauges: Callable[[], list[Value]]) -> Call
         return [Observation(each.value, each.labels) for each in found]
 
     return observe
-
-
-def numbers_of(data: Any) -> Numbers:
-    """What the SDK collected, as plain numbers."""
-    found: Numbers = {}
-    for resource in data.resource_metrics if data else ():
-        for scope in resource.scope_metrics:
-            for metric in scope.metrics:
-                for point in metric.data.data_points:
-                    labels = sorted(
-                        (k.replace(".", "_"), str(v)) for k, v in point.attributes.items()
-                    )
-                    counts = getattr(point, "bucket_counts", None)
-                    value = [point.value] if counts is None else [point.count, point.sum, *counts]
-                    found[metric.name, tuple(labels)] = list(value)
-    return found
-
-
-def added(parts: Iterable[Numbers]) -> Numbers:
-    """The sums."""
-    total: Numbers = {}
-    for part in parts:
-        for key, values in part.items():
-            before = total.get(key, [0.0] * len(values))
-            total[key] = [a + b for a, b in zip(before, values, strict=True)]
-    return total
-
-
-def text_of(numbers: Numbers, instruments: Iterable[Instrument]) -> str:
-    """The numbers in Prometheus' text format."""
-    lines: list[str] = []
-    for each in instruments:
-        found = [
-            (labels, values) for (name, labels), values in numbers.items() if name == each.name
-        ]
-        if found:
-            lines += [
-                f"# HELP {each.prometheus} {each.help}",
-                f"# TYPE {each.prometheus} {each.kind}",
-            ]
-        for labels, values in sorted(found):
-            lines += _lines(each, dict(labels), values)
-    return "\n".join([*lines, ""])
-
-
-def _lines(each: Instrument, labels: Mapping[str, str], values: Sequence[float]) -> list[str]:
-    name = each.prometheus
-    if each.kind != "histogram":
-        return [_line(name, labels, values[0])]
-    count, total, *buckets = values
-    lines, below = [], 0.0
-    for bound, inside in zip([*each.buckets, math.inf], buckets, strict=True):
-        below += inside
-        le = "+Inf" if bound == math.inf else f"{bound:g}"
-        lines.append(_line(f"{name}_bucket", {**labels, "le": le}, below))
-    return [*lines, _line(f"{name}_sum", labels, total), _line(f"{name}_count", labels, count)]
-
-
-def _line(name: str, labels: Mapping[str, str], value: float) -> str:
-    escaped = {
-        k: v.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
-        for k, v in labels.items()
-    }
-    told = ",".join(f'{key}="{text}"' for key, text in escaped.items())
-    return f"{name}{{{told}}} {value:.15g}" if told else f"{name} {value:.15g}"

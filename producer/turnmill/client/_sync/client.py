@@ -13,6 +13,7 @@ from turnmill import telemetry
 from turnmill.client._sync.connection import Connection
 from turnmill.client._sync.session import ContextManager
 from turnmill.client._sync.trips import in_thread
+from turnmill.client.bills import SESSIONS_AT_ONCE, bills_in, fields_of, summed
 from turnmill.client.caches import DEFAULT_CACHE_BYTES, GivenSeqs, ImageCache, LatelyRead
 from turnmill.client.commands import DEFAULT_NAME, Commands
 from turnmill.client.exact_tokens import exact_by, exact_tokens
@@ -27,6 +28,7 @@ from turnmill.contract.keys import REGISTER_EVERY_S
 from turnmill.contract.names import SessionId
 from turnmill.contract.policy import Policy
 from turnmill.contract.results import (
+    Bill,
     Checkpoint,
     ContextInfo,
     Forgotten,
@@ -846,6 +848,25 @@ class ContextClient:
         keys = self._commands.index_keys()
         found = self._redis.pipeline([("ZRANGE", k, 0, -1, "WITHSCORES") for k in keys])
         return self._commands.sessions(found)
+
+    def usage(self, by: str = "day") -> list[Bill]:
+        """What compactions saved and cost, summed up by any of session, day, model, with commas.
+
+        Of the sessions that are in Redis, the newest thousand compactions of each: a round trip
+        for 100 sessions. ``""`` sums up all, ``"day,model"`` each model on each day.
+
+        Raises:
+            InvalidInput: it cannot be summed up by that.
+            CorruptContext: what is stored of a compaction cannot be read.
+        """
+        names = fields_of(by)
+        sessions = self.sessions()
+        bills: list[Bill] = []
+        for at in range(0, len(sessions), SESSIONS_AT_ONCE):
+            asked = self._commands.list_compactions(sessions[at : at + SESSIONS_AT_ONCE])
+            found = self._commands.compactions(self._redis.pipeline(asked))
+            bills += summed(bills_in(self._namespace, found), names)
+        return summed(bills, names)
 
     def close(self) -> None:
         """Publish waiting hints, briefly, and close the connections made here."""
