@@ -289,7 +289,7 @@ def invalid(context: Context) -> Iterator[str]:
 
     While calls wait for their results no agent asks its model, so only chat's rules hold then.
     """
-    waits = is_waiting(context)
+    waits = _is_waiting(context)
     for dialect in DIALECTS:
         messages = context.messages_for(dialect)
         if dialect == "chat" or not waits:
@@ -309,7 +309,7 @@ def invalid(context: Context) -> Iterator[str]:
         yield f"anthropic: {marks} cache marks"
 
 
-def is_waiting(context: Context) -> bool:
+def _is_waiting(context: Context) -> bool:
     """Whether a call has no result yet."""
     tracker = CallTracker()
     tracker.follow(context.messages_for("chat"))
@@ -539,7 +539,7 @@ class Player:
     def _asked(self) -> Context:
         """What a model is asked: not while a call waits, as it may after going back."""
         context = self.client.read("s")
-        if not is_waiting(context):
+        if not _is_waiting(context):
             return context
         self.push({"role": "user", "content": "Go on."})
         return self.client.read("s")

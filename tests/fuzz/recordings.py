@@ -19,9 +19,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from tests.fuzz.compactions import NAMESPACE, Json, Player, any_policy, is_waiting, run
+from tests.fuzz.compactions import NAMESPACE, Json, Player, any_policy, run
 from turnmill import Context, Policy
 from turnmill.contract.codec import decode_json
+from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Namespace, Seq
 from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.dialects.convert import DIALECTS, from_chat, turn_in_chat
@@ -59,6 +60,7 @@ class Pushed:
         self._count = count
         self._transcript = Transcript(system_prompt)
         self._through = [0]
+        self._calls = CallTracker()
         self._stored: dict[int, bytes] = {}
         self._last: CheckedRead | None = None
 
@@ -66,6 +68,7 @@ class Pushed:
         """Note what was pushed."""
         stored = decode_json(encode_turn(to_turn(turn_in_chat(turn)[1]))[0])
         self._stored[len(self._through)] = fingerprint(_bare(stored))
+        self._calls.follow(stored)
         for at, message in enumerate(from_chat(stored, "chat").messages, self._through[-1] + 1):
             self._transcript.add(at, message)
         self._through.append(self._transcript.last_seq)
@@ -73,8 +76,8 @@ class Pushed:
     def missing(self, context: Context, policy: Policy) -> Iterator[str]:
         """What a read lacks of it, or counts wrongly."""
         several = self._through[-1] >= len(self._through)
-        if context.projection is not None and (several or is_waiting(context)):
-            return  # its receipt tells of turns; amid a batch, answered calls go before open ones
+        if context.projection is not None and (several or self._calls.open):
+            return  # its receipt tells of turns; amid a batch nobody asks a model, and calls may go
         through = self._through
         seen = replace(
             context,

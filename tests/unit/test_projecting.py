@@ -169,18 +169,20 @@ def test_a_head_that_gives_way_leaves_room_beside_a_prompt_whose_bound_is_over_t
     assert cut.messages[-1] == newest.messages[0]
 
 
-def test_a_head_gives_way_before_open_calls_that_need_more_than_it_leaves() -> None:
-    stored = StoredContext(summary="The parcels of street 9. " * 120, watermark=Seq(4))
-    head, asked = bound(render_head(stored)), calls(0, 15)
+@pytest.mark.parametrize(("many", "fit"), [(15, True), (200, False)])
+def test_a_head_gives_way_to_open_calls_that_fit_then(many: int, *, fit: bool) -> None:
+    stored = StoredContext(summary="The parcels of street 9. " * 112, watermark=Seq(4))
+    head, asked = bound(render_head(stored)), calls(0, many)
     newest = TailTurn(seq=Seq(5), messages=[asked], tokens=bound([asked]))
     left = POLICY.hard_limit - head
-    assert POLICY.hard_limit // 4 < left < bound([asked])
+    assert POLICY.hard_limit // 4 + 60 < left < bound([asked])
 
     cut = project(
         "", stored, [newest], POLICY.limits(0), bound, fixed_tokens=head, head_tokens=head
     )
 
-    assert cut.messages[-1] == asked
+    assert (asked in cut.messages) is fit
+    assert (render_head(stored)[0] in cut.messages) is not fit
     assert bound(cut.messages) <= cut.tokens <= POLICY.hard_limit
 
 

@@ -412,24 +412,32 @@ class _Squeeze:
         self, pinned: list[TailTurn], newest: list[TailTurn], dropped: list[TailTurn]
     ) -> Projected:
         """The first of: pins whole; or shortened; answered calls gone; pins gone; head; receipt."""
-        budget = self._limits.hard - self._fixed
-        turns = [*pinned, *newest]
-        body = self._beside_pins(pinned, newest, budget) or self._step(_messages(turns), budget)
-        if body is None:
-            body, gone = self._thin(turns, budget)
-            if pinned and not body:  # too many even without their texts: what is newest counts
-                return self.fit([], newest, [*dropped, *pinned])
-            if newest and not body and not self._is_short:
-                self._shorten_head()
-                return self.fit([], newest, dropped)
-            dropped = [*dropped, *gone]
+        body, gone = self._fitted(pinned, newest)
+        if pinned and not body:  # too many even without their texts: what is newest counts
+            return self.fit([], newest, [*dropped, *pinned])
+        if newest and not body and not self._is_short:
+            whole = self._head, self._fixed
+            self._shorten_head()
+            body, gone = self._fitted([], newest)
+            if not body:
+                self._head, self._fixed = whole
+        dropped = [*dropped, *gone]
         tokens = self._fixed + (self._count(body) if body else 0)
         receipt = _receipt(dropped) if dropped else None
         note = [receipt_message(receipt, recall=self._recall)] if receipt else []
+        turns = newest or pinned
         if receipt is None and (turns or self._head):
-            receipt = _shortening(newest or turns, budget)
+            receipt = _shortening(turns, self._limits.hard - self._fixed)
         messages = [*self._system, *self._head, *note, *body]
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
+
+    def _fitted(
+        self, pinned: list[TailTurn], newest: list[TailTurn]
+    ) -> tuple[list[JsonMessage], list[TailTurn]]:
+        """What the head leaves room for of the turns, and which of them lost a message."""
+        budget, turns = self._limits.hard - self._fixed, [*pinned, *newest]
+        body = self._beside_pins(pinned, newest, budget) or self._step(_messages(turns), budget)
+        return self._thin(turns, budget) if body is None else (body, [])
 
     def _beside_pins(
         self, pinned: list[TailTurn], newest: list[TailTurn], budget: int
