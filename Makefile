@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup hooks demo test soak coverage test-fast check lint types contracts generated format sync client pages docs sizes pictures lock audit fuzz fuzz-compactions chaos chaos-bugs bench bench-peers bench-steps fit boards real-model clean
+.PHONY: help setup hooks demo test soak coverage test-fast check lint types contracts generated format sync client pages docs sizes pictures lock audit fuzz fuzz-compactions fuzz-recordings chaos chaos-bugs bench bench-peers bench-steps fit boards real-model clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -136,6 +136,10 @@ COMPACTIONS ?=
 
 fuzz-compactions: setup  ## Compact sessions of every dialect 10,000 times; check every context, every thought
 	$(BIN)/python -m tests.fuzz.compactions $(COMPACTIONS)
+
+# SESSIONS=FOLDER has .jsonl or .jsonl.gz files, as `turnmill replay` reads them.
+fuzz-recordings: setup  ## Compact the recorded conversations of a folder in each dialect; check every context
+	$(BIN)/python -m tests.fuzz.recordings --sessions $(SESSIONS)
 
 sizes: setup  ## Lower the lengths in tests/house/sizes.toml to what functions have now
 	$(BIN)/python -m tests.house.test_sizes

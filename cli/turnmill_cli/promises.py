@@ -21,7 +21,8 @@ from turnmill.read.context import Context
 
 # --- is a message another one, whole or shortened? Written against what a reader sees -------------
 
-_NOTE = re.compile(r"\[… \d+ (?:characters removed …|lines? left out)\]")
+_NOTE = re.compile(r"\[…(?: \d+ (?:characters (?:removed …|left out)|lines? left out))?\]")
+_BLANK = re.compile(r"\n\s*(?=\n)")
 _REMOVED_PART = re.compile(r"\[\w+ removed\]|\[Image (from Step \d+ )?removed to save context\]")
 _SAME = ("role", "name", "tool_call_id")
 
@@ -99,8 +100,7 @@ def _are_arguments(shown: str, pushed: str) -> bool:
         quoted = json.loads(shown)["removed"]
     except (ValueError, TypeError, KeyError):
         return False
-    # Shortened by a commit and again by a read, it quotes the beginning of a quotation.
-    return _is_text(quoted, pushed) or (isinstance(quoted, str) and quoted.startswith('{"removed'))
+    return _is_text(quoted, pushed)
 
 
 def _is_text(shown: Any, pushed: Any) -> bool:
@@ -113,12 +113,12 @@ def _is_text(shown: Any, pushed: Any) -> bool:
         return True
     if not isinstance(shown, str) or not isinstance(pushed, str):
         return False
-    # Lines are shown without the blank ones behind the last.
-    shown, pushed = shown.rstrip(), pushed.rstrip()
+    # Blank lines may be left out without a note.
+    shown, pushed = (_BLANK.sub("", text).rstrip() for text in (shown, pushed))
     starts = [note.start() for note in _NOTE.finditer(shown)]
     ends = [note.end() for note in _NOTE.finditer(shown)]
     return any(
-        pushed.startswith(shown[:start]) and pushed.endswith(shown[end:])
+        pushed.startswith(shown[:start].rstrip()) and pushed.endswith(shown[end:].lstrip())
         for start in starts
         for end in ends
         if start < end

@@ -289,11 +289,10 @@ def invalid(context: Context) -> Iterator[str]:
 
     While calls wait for their results no agent asks its model, so only chat's rules hold then.
     """
-    tracker = CallTracker()
-    tracker.follow(context.messages_for("chat"))
+    waits = _is_waiting(context)
     for dialect in DIALECTS:
         messages = context.messages_for(dialect)
-        if dialect == "chat" or not tracker.open:
+        if dialect == "chat" or not waits:
             yield from (f"{dialect}: {what}" for what in violations(messages, dialect))
         text = json.dumps(messages)
         if '"native"' in text:
@@ -308,6 +307,13 @@ def invalid(context: Context) -> Iterator[str]:
     marks = json.dumps(context.request_for("anthropic")).count('"cache_control"')
     if marks > MOST_MARKS:
         yield f"anthropic: {marks} cache marks"
+
+
+def _is_waiting(context: Context) -> bool:
+    """Whether a call has no result yet."""
+    tracker = CallTracker()
+    tracker.follow(context.messages_for("chat"))
+    return bool(tracker.open)
 
 
 def _identified(item: Json) -> Json:
@@ -444,12 +450,12 @@ LADDERS: Final[Sequence[dict[str, Any]]] = (
 )
 
 
-def any_policy(random: Random, dialect: str) -> Policy:
-    """Any strategies over a context so small that a few turns fill it."""
+def any_policy(random: Random, dialect: str, beside: int = 0) -> Policy:
+    """Any strategies over a context so small that a few turns fill it; ``beside`` is the prompt."""
     return Policy(
         **{
             "dialect": random.choice([dialect, ""]),
-            "max_tokens": random.choice([600, 1024, 2048]),
+            "max_tokens": random.choice([600, 1024, 2048]) + beside,
             "recent_turns_to_keep": random.randint(0, 4),
             "min_progress_ratio": random.choice([0.0, 0.1]),
             "quality_threshold": random.choice([0.0, 0.0, 0.6]),
@@ -481,21 +487,21 @@ class Player:
 
     def __init__(self, url: str) -> None:
         self.tally = Tally()
-        self._redis = redis.Redis.from_url(url)
-        self._client = ContextClient(url, namespace=NAMESPACE, broker=SilentWaker())
-        self._worker = Worker(self._redis, NAMESPACE)
-        self._rollback = Rollback(RedisStates(self._redis), None, counter_for)
+        self.redis = redis.Redis.from_url(url)
+        self.client = ContextClient(url, namespace=NAMESPACE, broker=SilentWaker())
+        self.worker = Worker(self.redis, NAMESPACE)
+        self._rollback = Rollback(RedisStates(self.redis), None, counter_for)
 
     def close(self) -> None:
         """Leave the server."""
-        self._client.close()
-        self._redis.close()
+        self.client.close()
+        self.redis.close()
 
     def fuzz(self, dialect: str, seed: int, *, turns: int = TURNS) -> None:
         """One session of an agent, with workers that come now and then, and ways back."""
         random = Random(seed)
         policy = any_policy(random, dialect)
-        self._begin(policy)
+        self.begin(policy)
         sealed, bound, agent = Sealed(), Bound(), AGENTS[dialect](seed)
         for at in range(turns):
             turn = next(agent)
@@ -503,80 +509,86 @@ class Player:
             if any("thinking" in json.dumps(message) for message in turn) and at:
                 bound.answer(self._asked(), turn)
                 if random.random() < 0.2:  # while the model thinks
-                    self._work()
-            self._push({"messages": turn, "pinned": random.random() < 0.01})
+                    self.work()
+            self.push({"messages": turn, "pinned": random.random() < 0.01})
             for what in self._happens(random):
                 where = f"{dialect}, seed {seed}, turn {at}, {what}"
                 self._look(where, policy, sealed, bound)
 
-    def _begin(self, policy: Policy) -> None:
-        self._redis.flushdb()
-        self._client.open("s", policy, system_prompt="You are terse.")
+    def begin(self, policy: Policy, system_prompt: str = "You are terse.") -> None:
+        """Forget all, and open a session."""
+        self.redis.flushdb()
+        self.client.open("s", policy, system_prompt=system_prompt)
 
-    def _push(self, turn: Any) -> None:
-        self._client.push("s", turn)
+    def push(self, turn: Any) -> None:
+        """One more turn."""
+        self.client.push("s", turn)
         self.tally.turns += 1
 
     def _happens(self, random: Random) -> Iterable[str]:
         """What a moment brings; an agent reads after each."""
         chance = random.random()
         if chance < 0.3:
-            yield self._work()
+            yield self.work()
         elif chance < 0.32:
-            self._client.checkpoint("s", "a mark")
+            self.client.checkpoint("s", "a mark")
         elif chance < 0.34:
             yield self._goes_back(random)
         elif chance < 0.35:
             yield self._forced()
         elif chance < 0.36:
-            self._client.open("s", system_prompt=f"You are terse. It is day {random.random()}.")
+            self.client.open("s", system_prompt=f"You are terse. It is day {random.random()}.")
             yield "another prompt"
         elif chance < 0.6:
             yield "pushed"
 
     def _asked(self) -> Context:
         """What a model is asked: not while a call waits, as it may after going back."""
-        context, tracker = self._client.read("s"), CallTracker()
-        tracker.follow(context.messages_for("chat"))
-        if not tracker.open:
+        context = self.client.read("s")
+        if not _is_waiting(context):
             return context
-        self._push({"role": "user", "content": "Go on."})
-        return self._client.read("s")
+        self.push({"role": "user", "content": "Go on."})
+        return self.client.read("s")
 
-    def _work(self) -> str:
-        ref = self._worker.ref("s")
-        self._worker.pipeline.estimate(ref)
-        outcome = self._worker.pipeline.summarize(ref)
+    def work(self) -> str:
+        """Have a worker look at the session; returns what became of it."""
+        ref = self.worker.ref("s")
+        self.worker.pipeline.estimate(ref)
+        outcome = self.worker.pipeline.summarize(ref)
         if outcome.outcome == "committed":
             self.tally.compactions[outcome.strategy or "shortened"] += 1
         return outcome.outcome
 
     def _goes_back(self, random: Random) -> str:
-        saved = [each.id for each in self._client.checkpoints("s")]
+        saved = [each.id for each in self.client.checkpoints("s")]
         try:
             to = random.choice([None, *saved])
-            self._rollback.rollback(self._worker.ref("s"), to)
+            self._rollback.rollback(self.worker.ref("s"), to)
         except NoCheckpoint:
             return "nothing to go back to"
         return "rolled back"
 
     def _forced(self) -> str:
         try:
-            done = self._worker.pipeline.force(self._worker.ref("s"), template="")
+            done = self.worker.pipeline.force(self.worker.ref("s"), template="")
         except Transient:
             return "refused"
         self.tally.compactions["forced"] += bool(done.turns_summarized)
         return "forced"
 
     def _look(self, where: str, policy: Policy, sealed: Sealed, bound: Bound) -> None:
-        context = self._client.read("s")
-        found = [*invalid(context), *over(context, policy.hard_limit), *sealed.broken(context)]
+        context = self.client.read("s")
+        found = [*sealed.broken(context)]
         if context.dialect == "anthropic":
             found += bound.misplaced(context)
         self.tally.thoughts += sealed.shown
+        self.note(where, context, policy, found)
+
+    def note(self, where: str, context: Context, policy: Policy, found: Iterable[str]) -> None:
+        """Count a context, and what is wrong with it: ``found``, or what no context may be."""
         self.tally.contexts += 1
         self.tally.projected += context.projection is not None
-        for what in found:
+        for what in (*invalid(context), *over(context, policy.hard_limit), *found):
             self.tally.faults[f"{what} ({where})"] += 1
 
 
@@ -589,12 +601,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--compactions", type=int, default=10_000, help="of made-up sessions")
     parser.add_argument("--seed", type=int, default=1, help="of the first session")
     asked = parser.parse_args(arguments)
+    return run(lambda player: _play(player, asked.compactions, asked.seed))
+
+
+def run(play: Callable[[Player], Iterable[str]]) -> int:
+    """Play on a server of its own, and show how far it got; 1 if there was a fault."""
     with (
         tempfile.TemporaryDirectory() as folder,
         EmbeddedRedis(Path(folder), durable=False) as server,
         closing(Player(server.url)) as player,
     ):
-        for said in _play(player, asked.compactions, asked.seed):
+        for said in play(player):
             _show(said, player.tally)
         for fault, times in player.tally.faults.most_common(MOST_FAULTS):
             _say(f"{times} x {fault}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,3 +42,22 @@ def test_what_is_shortened_fits_says_so_and_is_a_message_as_before(
         assert new == old or "removed" in json.dumps(new)
         for call in new.get("tool_calls") or ():
             json.loads(call["function"]["arguments"])
+
+
+@given(st.text('ab \\"{}\n', min_size=200, max_size=400), st.integers(20, 200))
+def test_arguments_that_are_shortened_again_are_quoted_once(text: str, cap: int) -> None:
+    function = {"name": "write", "arguments": json.dumps({"text": text})}
+    call = {"id": "c", "type": "function", "function": function}
+    whole: list[Message] = [{"role": "assistant", "content": None, "tool_calls": [call]}]
+
+    def size(messages: Sequence[Message]) -> int:
+        return len(messages[0]["tool_calls"][0]["function"]["arguments"])
+
+    once = shorten(whole, size(whole) - 40, size)
+    twice = shorten(once or whole, cap, size)
+
+    for shorter in filter(None, (once, twice)):
+        said = json.loads(shorter[0]["tool_calls"][0]["function"]["arguments"])["removed"]
+        head, _, tail = said.partition("[… ")
+        assert function["arguments"].startswith(head)
+        assert function["arguments"].endswith(tail.rpartition(" …]")[2])

@@ -121,7 +121,8 @@ def test_rules_of_a_context_stand_in_what_a_projection_shows_and_within_the_limi
     tail = [TailTurn(t.seq, t.shown, bound(t.shown)) for t in snapshot.turns]
     head = bound(render_head(snapshot.stored))
 
-    shown = project("", snapshot.stored, tail, policy.limits(0), bound, fixed_tokens=3 + head)
+    limits, fixed = policy.limits(0), 3 + head
+    shown = project("", snapshot.stored, tail, limits, bound, fixed_tokens=fixed, head_tokens=head)
 
     assert count_request(COUNTER, shown.messages) <= shown.tokens <= policy.hard_limit
     assert all(is_there(rule.text, shown.messages) for rule in snapshot.stored.rules)

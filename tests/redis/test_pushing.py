@@ -11,8 +11,9 @@ import redis
 
 from tests.image_parts import data_url, image, png
 from tests.plain_cipher import cipher
-from tests.redis.conftest import Surface, Worker
+from tests.redis.conftest import CLIENTS, Connect, Surface, Worker
 from turnmill import (
+    Cipher,
     ContextClient,
     InvalidInput,
     Policy,
@@ -20,7 +21,12 @@ from turnmill import (
     TurnTooLarge,
 )
 from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.connection.store_client import store_client
+from turnmill.contract.erasure import erasing
 from turnmill.push.push_calls import DEDUPE_WINDOW, RETRY_WINDOW
+from turnmill_worker.requests.erasure import Erasing
+from turnmill_worker.store.earlier_states import RedisStates
+from turnmill_worker.tokens import counter_for
 
 # --- Pushes: one atomic call of constant cost; the same id is the same turn.
 
@@ -111,16 +117,61 @@ def test_an_id_that_an_older_version_pushed_is_a_no_op_with_whatever_comes(
     assert either.push("s", {"role": "user", "content": "other"}, turn_id="t").duplicate
 
 
-def test_with_a_cipher_a_known_id_is_a_no_op_whatever_comes_with_it(
-    namespace: str, redis_server: EmbeddedRedis
+OTHER = {"role": "user", "content": "other"}
+
+
+@pytest.fixture
+def sealing(connect: Connect, redis_server: EmbeddedRedis, namespace: str) -> Surface:
+    return connect(redis_server.url, namespace=namespace, cipher=cipher)
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_with_a_cipher_another_turn_under_a_known_id_is_a_conflict_too(sealing: Surface) -> None:
+    shown = [{"role": "user", "content": [image(data_url(png(seed)))]} for seed in (1, 2)]
+    sealing.push("s", HI, turn_id="t")
+    sealing.push("s", shown[0], turn_id="image")
+
+    same: list[Any] = [{"messages": [{"content": "hi", "role": "user"}], "turn_id": "t"}, OTHER]
+    pushed, context = sealing.step_many("s", same)
+
+    assert [each.duplicate for each in pushed] == [True, False]
+    assert sealing.push("s", shown[0], turn_id="image").duplicate
+    with pytest.raises(TurnConflict, match="turn 1 was pushed under it before"):
+        sealing.push("s", OTHER, turn_id="t")
+    with pytest.raises(TurnConflict):
+        sealing.push("s", shown[1], turn_id="image")
+    with pytest.raises(TurnConflict):
+        sealing.step("s", OTHER, turn_id="t")
+    with pytest.raises(TurnConflict):
+        sealing.push_many([("s", {"messages": [OTHER], "turn_id": "t"})])
+    with pytest.raises(TurnConflict, match="turn 4 was"):
+        sealing.push_many([("s", {"messages": [m], "turn_id": "new"}) for m in (HI, OTHER)])
+    assert sealing.read("s").messages == [*context.messages, HI]
+
+
+def test_with_a_cipher_a_known_id_is_a_no_op_where_its_turn_cannot_be_compared(
+    sealing: Surface, connect: Connect, redis_server: EmbeddedRedis, namespace: str
 ) -> None:
-    with ContextClient(redis_server.url, namespace=namespace, cipher=cipher) as client:
-        client.push("s", HI, turn_id="t")
+    def fails(*_: bytes) -> bytes:
+        raise ValueError
 
-        again = client.push("s", HI, turn_id="t")
-        other = client.push("s", {"role": "user", "content": "other"}, turn_id="t")
+    for name in ("erased", "covered", "unreadable"):
+        sealing.push("s", HI, turn_id=name)
+    with store_client(redis_server.url, 5.0, cipher=cipher) as sealed:
+        worker = Worker(sealed, namespace)
+        erasure = Erasing(RedisStates(sealed), None, counter_for, worker.hints)
+        how = erasing((1,), None, None, repeats=False, by="", dry_run=False)
+        erasure.erase(worker.ref("s"), how)
+        sealed.xdel(worker.keys("s").log, "2-0")
+    blind = connect(
+        redis_server.url, namespace=namespace, cipher=Cipher(encrypt=cipher.encrypt, decrypt=fails)
+    )
 
-    assert (again.duplicate, other.duplicate) == (True, True)
+    assert sealing.push("s", OTHER, turn_id="erased").duplicate
+    assert sealing.push("s", OTHER, turn_id="covered").duplicate
+    assert blind.push("s", OTHER, turn_id="unreadable").duplicate
+    with pytest.raises(TurnConflict):
+        sealing.push("s", OTHER, turn_id="unreadable")
 
 
 # --- A turn that is too large is refused, or cut in the middle.

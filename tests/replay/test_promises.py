@@ -118,6 +118,9 @@ CASES: list[tuple[str, Context, set[str]]] = [
         for text, found in (
             ("xxx[… 495 characters removed …]xx", set[str]()),
             ("xxx[… 495 characters removed …]xxy", {"incomplete"}),
+            ("xxx [… 497 characters left out]", set[str]()),
+            ("xxx […] xx", set[str]()),
+            ("xxx\n\n[… 1 line left out]\nxxy", {"incomplete"}),
             ("short", {"incomplete"}),
         )
     ),

@@ -142,10 +142,48 @@ def test_a_head_that_no_turn_follows_is_cut_too() -> None:
     stored = StoredContext(summary="The parcels of street 9. " * 600, watermark=Seq(4))
     fixed = bound(render_head(stored))
 
-    cut = project("", stored, [], POLICY.limits(0), bound, fixed_tokens=fixed)
+    cut = project("", stored, [], POLICY.limits(0), bound, fixed_tokens=fixed, head_tokens=fixed)
 
     assert cut.receipt is not None
     assert bound(cut.messages) <= cut.tokens <= 2000
+
+
+def test_a_head_that_gives_way_leaves_room_beside_a_prompt_whose_bound_is_over_the_limit() -> None:
+    system, counted = "Answer in a word. " * 350, 1_400
+    stored = StoredContext(summary="The parcels of street 9. " * 60, watermark=Seq(4))
+    head = bound(render_head(stored))
+    newest = TailTurn(seq=Seq(5), messages=user("And mine? " * 20), tokens=100)
+    assert bound([{"role": "system", "content": system}]) > POLICY.hard_limit
+
+    cut = project(
+        system,
+        stored,
+        [newest],
+        POLICY.limits(counted),
+        bound,
+        fixed_tokens=counted + head,
+        head_tokens=head,
+    )
+
+    assert counted + bound(cut.messages[1:]) <= cut.tokens <= POLICY.hard_limit
+    assert cut.messages[-1] == newest.messages[0]
+
+
+@pytest.mark.parametrize(("many", "fit"), [(15, True), (200, False)])
+def test_a_head_gives_way_to_open_calls_that_fit_then(many: int, *, fit: bool) -> None:
+    stored = StoredContext(summary="The parcels of street 9. " * 112, watermark=Seq(4))
+    head, asked = bound(render_head(stored)), calls(0, many)
+    newest = TailTurn(seq=Seq(5), messages=[asked], tokens=bound([asked]))
+    left = POLICY.hard_limit - head
+    assert POLICY.hard_limit // 4 + 60 < left < bound([asked])
+
+    cut = project(
+        "", stored, [newest], POLICY.limits(0), bound, fixed_tokens=head, head_tokens=head
+    )
+
+    assert (asked in cut.messages) is fit
+    assert (render_head(stored)[0] in cut.messages) is not fit
+    assert bound(cut.messages) <= cut.tokens <= POLICY.hard_limit
 
 
 def test_what_the_user_said_stands_word_for_word_while_no_worker_runs() -> None:

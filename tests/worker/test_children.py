@@ -170,6 +170,22 @@ def test_what_the_parent_erased_before_no_child_gets(client: ContextClient) -> N
     assert RULE not in str(client.trajectory("child"))
 
 
+def test_a_rule_and_a_request_of_one_turn_are_one_turn_of_the_child(
+    client: ContextClient,
+) -> None:
+    client.push("s", _user(f"{ASKED}\n{RULE}"))
+    client.open("child", SMALL, parent="s")
+    rules, shown = client.rules("child"), str(client.read("child").messages)
+
+    done = client.erase("child", turns=[1])
+
+    assert [rule.text for rule in rules] == [RULE]
+    assert ASKED in shown
+    assert (client.info("child").last_seq, len(done.turns)) == (1, 1)
+    assert client.rules("child") == ()
+    assert ASKED not in str(client.read("child").messages)
+
+
 def test_a_child_keeps_what_it_has_when_its_parent_is_forgotten(client: ContextClient) -> None:
     _parent(client)
     client.open("child", parent="s")

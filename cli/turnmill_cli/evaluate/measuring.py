@@ -457,6 +457,7 @@ class InMemorySession:
             seen.limits,
             self._counter.count_messages,
             fixed_tokens=usage.system + usage.summary + usage.REPLY,
+            head_tokens=usage.summary,
         ).messages
 
     def _draft(self) -> Draft | None:

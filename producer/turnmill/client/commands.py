@@ -175,7 +175,13 @@ class Commands:
             dialect=dialect or "",
             **telling(told),
         )
-        return PushCall(Call(script, words), name, chosen, made.images, cut=made.cut)
+        given = made.messages if value.turn_id else b""
+        return PushCall(Call(script, words), name, chosen, made.images, cut=made.cut, given=given)
+
+    def logged(self, session: str, seq: int) -> Command:
+        """The turn at this position, while the log has it."""
+        _, keys = self._keys(session)
+        return ("XRANGE", keys.log, seq, seq)
 
     def push_many(
         self,

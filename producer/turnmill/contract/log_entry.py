@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from turnmill.contract.codec import decode_json
 from turnmill.contract.context import JsonMessage
@@ -38,6 +38,8 @@ class TailTurn(NamedTuple):
     body: bytes | None = None
 
 
+ERASED_AT: Final = "erased_at_ms"
+"""Among a turn's fields: since when it is a tombstone."""
 _CHAIN = 13
 _COUNTED_BY = 15
 
@@ -82,6 +84,11 @@ class LogEntry(NamedTuple):
             chain.decode("utf-8", "replace"),
             fields[_COUNTED_BY].decode() if len(fields) > _COUNTED_BY else "",
         )
+
+    @property
+    def is_erased(self) -> bool:
+        """Whether it stands for a turn that was erased; metadata may have such a field, too."""
+        return b"erased_at_ms" in self.fields and ERASED_AT in decode_json(self.fields)
 
     @property
     def pinned(self) -> bool:

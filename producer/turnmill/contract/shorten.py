@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from turnmill.contract.base64_text import without_base64
@@ -135,10 +136,20 @@ def _cap_call(call: dict[str, Any], cap: int) -> dict[str, Any]:
     if not function or len(function["arguments"]) <= cap:
         return call
     # Half a JSON text is not JSON, and providers parse arguments: keep what was cut as a string.
-    note = json.dumps({"removed": _cap_text(function["arguments"], cap)}, ensure_ascii=False)
+    note = json.dumps({"removed": _cap_text(_said(function["arguments"]), cap)}, ensure_ascii=False)
     if len(note) >= len(function["arguments"]):
         return call
     return {**call, "function": {**function, "arguments": note}}
+
+
+def _said(arguments: str) -> str:
+    """The arguments, or what an earlier cut quotes of them: each quotation of one says less."""
+    if arguments.startswith('{"removed": "'):
+        with suppress(ValueError):
+            match json.loads(arguments):
+                case {"removed": str(quoted), **more} if not more:
+                    return quoted
+    return arguments
 
 
 def _cap_lines(text: str, cap: int) -> str:

@@ -11,6 +11,7 @@ from turnmill.contract.correction import LEAST_TOKENS, Told
 from turnmill.contract.errors import StoreUnavailable, TurnConflict, TurnmillError
 from turnmill.contract.estimate import Exact, bound_turn
 from turnmill.contract.images import StoredImage
+from turnmill.contract.log_entry import LogEntry
 from turnmill.contract.names import Seq, SessionId
 from turnmill.contract.scripts import Call, Command
 from turnmill.contract.sealing import Secret
@@ -59,6 +60,7 @@ class PushCall(NamedTuple):
     Attributes:
         made_ns: when, by the monotonic clock; of a client that notes it.
         cut: as in ``Pushed``.
+        given: what is stored under an id that a caller gave; ``b""`` where the client made it.
     """
 
     call: Call
@@ -67,6 +69,7 @@ class PushCall(NamedTuple):
     images: tuple[StoredImage, ...] = ()
     made_ns: int = 0
     cut: int = 0
+    given: bytes = b""
 
 
 def chunks(pushes: Sequence[PushCall]) -> Iterator[list[PushCall]]:
@@ -105,6 +108,20 @@ def settled(replies: Sequence[Any], *, puts: int) -> list[Any]:
 def lacks_images(reply: Sequence[Any]) -> bool:
     """Whether nothing was stored, because Redis lacks an image it was believed to have."""
     return bool(reply[0] == 0)
+
+
+def is_known(push: PushCall, reply: Any) -> bool:
+    """Whether a turn was there under the id that a caller gave: this one, as far as Redis knows."""
+    return bool(push.given) and not isinstance(reply, TurnmillError) and reply[2] == 1
+
+
+def compared(push: PushCall, reply: Sequence[Any], found: Sequence[Any]) -> Sequence[Any]:
+    """The reply as it is where Redis compares: ``found`` is the log where the known turn stood."""
+    for entry in map(LogEntry.of, found):
+        # What was erased, or is covered, cannot be compared.
+        if not entry.is_erased and decode_json(entry.messages) != decode_json(push.given):
+            return [*reply[:2], _OTHER, *reply[3:]]
+    return reply
 
 
 def pushed(push: PushCall, reply: Sequence[Any] | TurnmillError) -> tuple[Pushed, bool]:

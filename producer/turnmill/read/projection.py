@@ -289,12 +289,13 @@ def project(
     count: CountMessages,
     *,
     fixed_tokens: int,
+    head_tokens: int = 0,
 ) -> Projected:
     """The context cut to its hard limit.
 
-    ``fixed_tokens`` are those of the system prompt, the stored context and the reply's opening;
-    the turns carry their own. ``count`` gives an upper bound for any list of messages; it is
-    asked only when messages must be shortened inside.
+    ``fixed_tokens`` are those of the system prompt, the stored context and the reply's opening,
+    ``head_tokens`` of them the stored context's; the turns carry their own. ``count`` gives an
+    upper bound for any list of messages; it is asked only when messages must be shortened inside.
     """
     prompt = [system_message(system)] if system else []
     whole = fixed_tokens + _tokens(tail)
@@ -312,7 +313,8 @@ def project(
         head = [*render_head(said.stored), *said.messages, *note]
         messages = [*prompt, *head, *_messages([*pinned, *newest])]
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
-    return _Squeeze(prompt, said, limits, count, fixed).fit(pinned, newest, dropped)
+    squeeze = _Squeeze(prompt, said, limits, count, fixed, head_tokens)
+    return squeeze.fit(pinned, newest, dropped)
 
 
 def _thoughtless(turn: TailTurn) -> TailTurn:
@@ -379,6 +381,7 @@ class _Squeeze:
         limits: Limits,
         count: CountMessages,
         fixed: int,
+        head: int,
     ) -> None:
         self._system = system
         stored = said.stored
@@ -389,41 +392,52 @@ class _Squeeze:
         self._recall = stored.recall
         self._limits = limits
         self._count = count
-        self._fixed = fixed = fixed + said.tokens
-        if limits.hard - fixed < limits.room * _LEAST_SHARE:
+        self._fixed = fixed + said.tokens
+        self._beside_head = fixed - head
+        self._is_short = False
+        if limits.hard - self._fixed < limits.room * _LEAST_SHARE:
             self._shorten_head()
 
     def _shorten_head(self) -> None:
         """Make the summary and words give way: the policy was tightened, or pins take much."""
-        before = self._count(self._head)
+        self._is_short = True
         room = self._limits.room // 2
         rules = shorten(self._all_rules, room, self._count, whole_lines=True) or []
         others = [*render_head(self._others), *self._said]
         room -= self._count(rules)
-        left = [*rules, *(shorten(others, room, self._count, whole_lines=True) or [])]
-        self._head = left
-        self._fixed -= max(before - self._count(left), 0)
-        self._fixed = max(self._fixed, self._count([*self._system, *left]) + _RECEIPT_TOKENS)
+        self._head = [*rules, *(shorten(others, room, self._count, whole_lines=True) or [])]
+        self._fixed = self._beside_head + self._count(self._head)
 
     def fit(
         self, pinned: list[TailTurn], newest: list[TailTurn], dropped: list[TailTurn]
     ) -> Projected:
-        """The first of: pins whole; pins shortened too; answered calls gone; pins gone; receipt."""
-        budget = self._limits.hard - self._fixed
-        turns = [*pinned, *newest]
-        body = self._beside_pins(pinned, newest, budget) or self._step(_messages(turns), budget)
-        if body is None:
-            body, gone = self._thin(turns, budget)
-            if pinned and not body:  # too many even without their texts: what is newest counts
-                return self.fit([], newest, [*dropped, *pinned])
-            dropped = [*dropped, *gone]
+        """The first of: pins whole; or shortened; answered calls gone; pins gone; head; receipt."""
+        body, gone = self._fitted(pinned, newest)
+        if pinned and not body:  # too many even without their texts: what is newest counts
+            return self.fit([], newest, [*dropped, *pinned])
+        if newest and not body and not self._is_short:
+            whole = self._head, self._fixed
+            self._shorten_head()
+            body, gone = self._fitted([], newest)
+            if not body:
+                self._head, self._fixed = whole
+        dropped = [*dropped, *gone]
         tokens = self._fixed + (self._count(body) if body else 0)
         receipt = _receipt(dropped) if dropped else None
         note = [receipt_message(receipt, recall=self._recall)] if receipt else []
+        turns = newest or pinned
         if receipt is None and (turns or self._head):
-            receipt = _shortening(newest or turns, budget)
+            receipt = _shortening(turns, self._limits.hard - self._fixed)
         messages = [*self._system, *self._head, *note, *body]
         return Projected(messages=messages, tokens=tokens, receipt=receipt)
+
+    def _fitted(
+        self, pinned: list[TailTurn], newest: list[TailTurn]
+    ) -> tuple[list[JsonMessage], list[TailTurn]]:
+        """What the head leaves room for of the turns, and which of them lost a message."""
+        budget, turns = self._limits.hard - self._fixed, [*pinned, *newest]
+        body = self._beside_pins(pinned, newest, budget) or self._step(_messages(turns), budget)
+        return self._thin(turns, budget) if body is None else (body, [])
 
     def _beside_pins(
         self, pinned: list[TailTurn], newest: list[TailTurn], budget: int

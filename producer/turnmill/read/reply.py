@@ -344,6 +344,7 @@ def _fitted(view: View, known: Known, stored: StoredContext, pending: int) -> Pr
         limits.model_copy(update={"hard": limits.hard - more}) if more else limits,
         view.bound,
         fixed_tokens=view.usage.system + view.usage.summary + view.usage.REPLY,
+        head_tokens=view.usage.summary,
     )
     messages = _marked(cut.messages, view, known)
     return replace(cut, messages=messages, tokens=cut.tokens + more)

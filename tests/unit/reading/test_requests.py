@@ -91,6 +91,23 @@ def test_requests_that_fit_stay_to_the_byte_and_all_together_keep_to_their_room(
 LINES = [f"Line {n} says something of its own." for n in range(60)]
 
 
+SENTENCES = [f"The part with number {at} came from Lyon on Monday." for at in range(12)]
+
+
+@pytest.mark.parametrize("before", ["", "Hello!\n"])
+@pytest.mark.parametrize("behind", ["", "\nGoodbye!"])
+@pytest.mark.parametrize("room", [90, 150, 300])
+def test_sentences_that_go_from_a_long_line_are_marked_wherever_they_stood(
+    before: str, behind: str, room: int
+) -> None:
+    text = shortened(before + " ".join(SENTENCES) + behind, room, len)
+
+    assert len(text) <= room
+    [line] = [line for line in text.split("\n") if "Lyon" in line]
+    assert "[…]" in line
+    assert "[…] […]" not in shortened(text, len(text) - 10, len)
+
+
 @pytest.mark.parametrize("room", [120, 400, 1_000])
 def test_shortened_it_keeps_whole_lines_from_both_ends_and_counts_the_others(room: int) -> None:
     text = shortened("\n".join(LINES), room, len)

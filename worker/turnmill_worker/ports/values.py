@@ -12,6 +12,7 @@ from turnmill.contract.context import StoredContext, Usage
 from turnmill.contract.correction import NOTHING_TOLD, Correction, Told
 from turnmill.contract.erasure import How
 from turnmill.contract.job_outcomes import Compaction
+from turnmill.contract.log_entry import ERASED_AT
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
 from turnmill.contract.policy import Policy
 from turnmill.contract.trajectory import TurnState
@@ -19,9 +20,6 @@ from turnmill_worker.compaction.items import Item
 from turnmill_worker.compaction.snapshot import Tally
 from turnmill_worker.failover.branches import Tip
 from turnmill_worker.reading.known import Known
-
-ERASED_AT: Final = "erased_at_ms"
-"""The field that an erased turn has beside its messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

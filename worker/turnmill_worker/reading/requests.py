@@ -339,19 +339,25 @@ def _with_marks(pieces: Sequence[_Piece], kept: Sequence[int]) -> str:
     before, line = -1, -1
     for at in (*kept, len(pieces)):
         gone = [piece for piece in pieces[before + 1 : at] if piece.text.strip()]
-        whole = {piece.line for piece in gone} - {line}
-        if at < len(pieces):
-            whole -= {pieces[at].line}
-        if lines := sum(_lines(piece) for piece in gone if piece.line in whole):
+        begun = pieces[at].line if at < len(pieces) else -1
+        # Sentences go from the line before, from all of some lines, and from the one begun here.
+        if line != begun and any(piece.line == line for piece in gone):
+            rows[-1] += " […]"
+        if lines := sum(_lines(piece) for piece in gone if piece.line not in {line, begun}):
             rows.append(f"[… {lines} line{'s' if lines != 1 else ''} left out]")
         if at == len(pieces):
             break
-        if pieces[at].line == line and rows:
-            rows[-1] += f" {'[…] ' if gone else ''}{pieces[at].text}"
+        text = "[…] " * any(piece.line == begun for piece in gone) + pieces[at].text
+        if begun == line:
+            rows[-1] += f" {text}"
         else:
-            rows.append(pieces[at].text)
-        before, line = at, pieces[at].line
-    return "\n".join(rows)
+            rows.append(text)
+        before, line = at, begun
+    return _MARKS.sub("[…]", "\n".join(rows))
+
+
+_MARKS: Final = re.compile(r"\[…\](?: \[…\])+")
+"""What is shortened again has marks already."""
 
 
 def _lines(piece: _Piece) -> int:

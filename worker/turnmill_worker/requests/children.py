@@ -36,21 +36,23 @@ from turnmill_worker.requests.forking import Forking, Life
 
 
 class Words(NamedTuple):
-    """What stands of a user's words in one turn: all rules of it, or what was asked there."""
+    """What stands of a user's words in one turn: its rules, and what was asked beside them."""
 
     seq: Seq
-    rules: tuple[Rule, ...] = ()
-    request: OpenRequest | None = None
+    rules: tuple[Rule, ...]
+    request: OpenRequest | None
 
     @property
     def turn(self) -> Turn:
-        """A turn that says them."""
-        if self.request is None:
-            said: list[JsonMessage] = [{"role": "user", "content": r.text} for r in self.rules]
+        """A turn that says them; what is asked has its rules in it."""
+        asked = self.request
+        rules = (r.text for r in self.rules if asked is None or r.text not in asked.text)
+        said: list[JsonMessage] = [{"role": "user", "content": text} for text in rules]
+        if asked is None:
             return to_turn(Turn(messages=said, metadata={INSTRUCTS: True}))
-        parts = [{"type": "text", "text": self.request.text}, *self.request.images]
-        content = parts if self.request.images else self.request.text
-        return to_turn({"role": "user", "content": content})
+        parts = [{"type": "text", "text": asked.text}, *asked.images]
+        content = parts if asked.images else asked.text
+        return to_turn(Turn(messages=[*said, {"role": "user", "content": content}]))
 
 
 class Children:
@@ -138,16 +140,16 @@ def _whole(turns: Iterable[tuple[int, Sequence[JsonMessage]]]) -> Iterator[OpenR
 
 
 def _words(
-    rules: Sequence[Rule], requests: Sequence[OpenRequest], beside: Iterable[OpenRequest]
+    rules: Sequence[Rule], requests: Sequence[OpenRequest], whole: Iterable[OpenRequest]
 ) -> Iterator[Words]:
     """All that stands, by the turn it is from."""
-    asked = {each.seq: each for each in (*beside, *requests)}
+    asked = {each.seq: each for each in (*whole, *requests)}
     for seq in sorted({*asked, *(rule.seq for rule in rules)}):
         own = tuple(rule for rule in rules if rule.seq == seq)
-        if own:
-            yield Words(seq, rules=own)
-        if seq in asked and asked[seq].text.strip() not in {rule.text for rule in own}:
-            yield Words(seq, request=asked[seq])
+        beside = asked[seq].text if seq in asked else ""
+        for rule in own:
+            beside = beside.replace(rule.text, "")
+        yield Words(seq, own, asked[seq] if beside.strip() else None)
 
 
 class _Places:

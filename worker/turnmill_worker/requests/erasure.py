@@ -33,12 +33,12 @@ from turnmill.contract.errors import InvalidInput, SessionBusy, UnknownSession
 from turnmill.contract.estimate import Counters
 from turnmill.contract.formats import FIRST, stamp
 from turnmill.contract.job_outcomes import Compaction
+from turnmill.contract.log_entry import ERASED_AT
 from turnmill.contract.names import Seq, SessionId, Version
 from turnmill.contract.turns import ROLES
 from turnmill_worker.failover.noticing import session_agreed
 from turnmill_worker.ports.protocols import Archive, Hints, States
 from turnmill_worker.ports.values import (
-    ERASED_AT,
     ArchivedCompaction,
     ArchivedTurn,
     Cleansed,

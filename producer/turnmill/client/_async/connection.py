@@ -40,6 +40,11 @@ class AsyncConnection:
         self._admission = Admission()
 
     @property
+    def is_sealed(self) -> bool:
+        """Whether there is a cipher: Redis cannot compare what it is sent."""
+        return self._cipher is not None
+
+    @property
     def look_s(self) -> float:
         """Seconds of one blocking look."""
         if self._own is not None:

@@ -22,7 +22,13 @@ from turnmill.connection.transport import new_id
 from turnmill.contract import jobs
 from turnmill.contract.context import Pushed
 from turnmill.contract.correction import LastReads
-from turnmill.contract.errors import SystemPromptTooLarge, TurnmillError, UnknownSession
+from turnmill.contract.errors import (
+    CannotDecrypt,
+    NewerFormat,
+    SystemPromptTooLarge,
+    TurnmillError,
+    UnknownSession,
+)
 from turnmill.contract.images import DEFAULT_MAX_IMAGE_BYTES
 from turnmill.contract.keys import REGISTER_EVERY_S
 from turnmill.contract.names import SessionId
@@ -142,7 +148,8 @@ class ContextClient:
         """Append a turn: a ``Turn``, one message, or a list of messages. One round trip.
 
         Pushing the same ``turn_id`` again stores nothing and returns the same seq; with other
-        messages it is a ``TurnConflict``. A cipher keeps that from being seen.
+        messages it is a ``TurnConflict``. With a cipher that takes another round trip, and is seen
+        only while the turn is in the log: no compaction covers it.
 
         A turn over the client's limits is refused; with ``on_too_large="cut"`` its longest texts
         lose their middle, images that have no room go, notes in their places say so, and
@@ -329,7 +336,20 @@ class ContextClient:
         calls = [push.call for push in pushes]
         replies = self._redis.scripts(calls, before=puts, after=reads)
         after = len(puts) + len(pushes)
-        return _Replies(push_calls.settled(replies[:after], puts=len(puts)), list(replies[after:]))
+        answers = push_calls.settled(replies[:after], puts=len(puts))
+        return _Replies(self._compared(pushes, answers), list(replies[after:]))
+
+    def _compared(self, pushes: Sequence[PushCall], replies: list[Any]) -> list[Any]:
+        """The replies; turns that a cipher kept Redis from comparing are compared here."""
+        if not self._redis.is_sealed:
+            return replies
+        both = list(zip(pushes, replies, strict=True))
+        known = [at for at, each in enumerate(both) if push_calls.is_known(*each)]
+        asked = [self._commands.logged(pushes[at].session, replies[at][0]) for at in known]
+        with suppress(CannotDecrypt, NewerFormat):  # what cannot be read stays as it is
+            for at, found in zip(known, self._redis.pipeline(asked), strict=True):
+                replies[at] = push_calls.compared(pushes[at], replies[at], found)
+        return replies
 
     def _settle(self, pushes: Sequence[PushCall], replies: _Replies) -> _Settled:
         done: list[Pushed] = []
