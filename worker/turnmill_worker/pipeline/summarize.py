@@ -334,6 +334,9 @@ def _carrying(draft: Draft, counter: Counter, scorer: Scorer | None) -> Draft:
 _SHARE: Final = 0.5
 """Statements take this part of a text at most."""
 
+_OWN_SHARE: Final = 0.2
+"""So far on the way from the target to the soft limit a context may be larger for statements."""
+
 _ENOUGH_TRIES, _SINGLE_TRIES = 4, 3
 """How many statements have room is tried so often: each try takes some milliseconds."""
 
@@ -369,19 +372,21 @@ class _Made:
     def with_items(self, twin: Draft | None) -> Draft:
         """The draft with as many statements as leave no less than the twin has.
 
-        They have the room that it leaves of the goal, too.
+        They have the room that it leaves of the goal, and some beyond it, so that they need not
+        stand in place of passages.
 
         Raises:
             UnusableSummary: every one would leave less.
         """
+        floor = twin.score if twin else 0.0
+        ranked = self._ranked()
         if twin and self._plan.request:
             # Passages stand in the text itself: what would frame them beside it is room, too.
             own = self._counter.count(twin.context.summary)
-            wider = own + room_left(self._plan, twin.context)
+            wide = self._with_room(ranked)
+            wider = own + room_left(wide, twin.context)
             request = replace(self._plan.request, budget_tokens=wider, ledger_tokens=0)
-            self._wide = replace(self._plan, request=request, ledger_tokens=0)
-        floor = twin.score if twin else 0.0
-        ranked = self._ranked()
+            self._wide = replace(wide, request=request, ledger_tokens=0)
         best: Draft | None = None
         few, at, many, tries = 0, len(ranked), len(ranked), 0
         while few < many and (best is None or tries < _ENOUGH_TRIES):
@@ -391,14 +396,27 @@ class _Made:
             at = (few + many + 1) // 2
         for one in ranked[1:_SINGLE_TRIES]:
             best = best or self._tried([one], floor)
+        # A passage of which statements say nearly all may hold the rest: with room it stands, too.
+        if best is None and ranked:
+            best = self._tried(ranked, floor, beside_all=True)
         if best is not None:
             return best
         raise UnusableSummary("outweighed", kinds=("outweighed",), items=self._told([]))
 
-    def _tried(self, items: Sequence[tuple[int, Item]], floor: float) -> Draft | None:
+    def _with_room(self, items: Sequence[tuple[int, Item]]) -> Plan:
+        """The plan with a goal that has room for these, as far as it may be exceeded."""
+        snapshot = self._plan.snapshot
+        limits, wanted = snapshot.limits, sum(self._counter.count(own.line) + 1 for _, own in items)
+        most = limits.target + int(_OWN_SHARE * (limits.soft - limits.target))
+        goal = min(snapshot.aim + wanted, max(most, snapshot.aim))
+        return replace(self._plan, snapshot=replace(snapshot, goal=goal))
+
+    def _tried(
+        self, items: Sequence[tuple[int, Item]], floor: float, *, beside_all: bool = False
+    ) -> Draft | None:
         """The draft with these statements, if it can be committed and scores no less."""
         try:
-            draft = self.draft(items)
+            draft = self.draft(items, beside_all=beside_all)
         except SummaryRejected:
             return None
         return draft if draft.score >= floor else None
@@ -407,9 +425,12 @@ class _Made:
         """The statements, those first that say most with each token, and a new one before all."""
         ranked = []
         for at, (request, summary) in enumerate(zip(self._requests, self._summaries, strict=True)):
-            own = [item for place, item in self.items if place == at]
-            if own and request.digest is not None:
-                best = by_worth(own, request.digest.worths, self._counter.count)
+            if request.digest is None:
+                continue
+            worths = request.digest.worths
+            own = [item for place, item in self.items if place == at and item.words & worths.keys()]
+            if own:
+                best = by_worth(own, worths, self._counter.count)
                 new = frozenset(new_of(summary))
                 first = next((item for item in best if item in new), best[0])
                 best = [first, *(item for item in best if item is not first)]
@@ -418,10 +439,13 @@ class _Made:
                 ranked.append([(at, item) for item in fit])
         return [item for row in zip_longest(*ranked) for item in row if item]
 
-    def draft(self, items: Sequence[tuple[int, Item]] = ()) -> Draft:
-        """The draft with these statements, or with the texts as they were written; scored."""
+    def draft(self, items: Sequence[tuple[int, Item]] = (), *, beside_all: bool = False) -> Draft:
+        """The draft with these statements, or with the texts as they were written; scored.
+
+        ``beside_all`` leaves passages beside statements that say the same.
+        """
         written = [
-            self._text(at, [own for place, own in items if place == at])
+            self._text(at, [own for place, own in items if place == at], beside_all)
             for at in range(len(self._summaries))
         ]
         summaries = tuple(
@@ -449,7 +473,7 @@ class _Made:
         own += [told(item for _, item in draft.statements)]
         return replace(draft.quality, parts=draft.quality.parts | {"text": self._scorer.alone(own)})
 
-    def _text(self, at: int, items: Sequence[Item]) -> str:
+    def _text(self, at: int, items: Sequence[Item], beside_all: bool) -> str:  # noqa: FBT001
         request, summary = self._requests[at], self._summaries[at]
         if not summary.items or request.digest is None:
             return _quoting(summary, request)
@@ -459,7 +483,8 @@ class _Made:
         room = request.whole_tokens - self._counter.count(own) - 1
         if at == 0 and self._wide.request and self._plan.request:
             room += self._wide.request.whole_tokens - self._plan.request.whole_tokens
-        beside = request.digest.rest_of(request.whole_tokens, own, room)
+        said = "" if beside_all else own
+        beside = request.digest.rest_of(request.whole_tokens, said, room)
         return "\n".join(filter(None, (own, quoted_lines(beside))))
 
     def _current(self, items: Sequence[Item]) -> list[Item]:

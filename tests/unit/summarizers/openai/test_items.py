@@ -291,6 +291,35 @@ def test_the_messages_that_say_most_are_the_assistants_and_tools() -> None:
     assert messages.telling(shown.replace("#3 ", "#30 "), 8) == []
 
 
+def test_what_a_user_pastes_is_found_and_no_word_of_theirs() -> None:
+    log = "worker[17]: queue compact stalled, lease of parcel-7 expired twice within one minute"
+    asked = request({"role": "user", "content": f"Why is that?\n```\n{log}\n{log}\n```"})
+    readings = digest_of(asked, COUNTER).covered
+    messages = Messages([entry_of(*record, None) for record in asked.records], readings)
+    checking = Verifier(messages, prompt="", nonce=NONCE)
+    item = Item("decision", "The lease of parcel-7 expired twice, so queue compact stalled.", (1,))
+
+    assert checking.verified([item]) == [item._replace(kind="finding")]
+    assert checking.verified([item._replace(kind="todo")]) == []
+
+
+def test_work_that_other_messages_than_the_named_ones_tell_of_is_not_done() -> None:
+    item = Item("done", "The order was looked up for the price first.", (3,))
+
+    assert dropped(item) == "from-a-tool"
+    assert dropped(item._replace(seqs=(77,))) == "unknown-message"
+    [found] = verifier().verified([item._replace(kind="decision")])
+    assert found == item._replace(kind="finding", seqs=(2,))
+
+
+def test_of_a_long_statement_the_first_sentences_are_taken() -> None:
+    first = "Charging the card failed with error E1337, for it expired."
+    more = " ".join(f"Somebody may look for card {at} in the office" for at in range(8))
+
+    [kept] = verifier().verified([Item("error", f"{first} {more}", (6,))])
+    assert kept.text == first
+
+
 def test_what_was_open_and_is_named_again_later_is_stale() -> None:
     later = [*TALK, {"role": "assistant", "content": "credit_card_4421 was charged at last."}]
     item = Item("todo", "Charge credit_card_4421 for the brass lamp.", (4,))

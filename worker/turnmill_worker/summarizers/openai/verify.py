@@ -70,10 +70,12 @@ _LOOP: Final = 3
 _AGAIN: Final = 3
 """So many words in a row that stand in an item so often."""
 
-_LOCATED: Final = 0.6
+LEAST_LOCATED: Final = 0.6
+"""So many stand in the message that it is taken to rest on, where it names none."""
+
 _USER = re.compile(r"\buser\b", re.IGNORECASE)
-_USERS: Final = content("user")
-"""The name that the marks give to whoever speaks as the user: the prompt's word in any language."""
+_SPEAKERS: Final = content("user assistant tool")
+"""The names that the marks give to whoever speaks: the prompt's words, in any language."""
 
 _SPELLING = re.compile(r"(?<=\d),(?=\d)|(?<![\d.,])0+(?=\d)")
 """What may differ in two spellings of a number: 1,250 and 1250, 03:00 and 3:00."""
@@ -87,6 +89,9 @@ _USERS_OWN: Final = frozenset({"rule", "said"})
 _SPOKEN: Final = frozenset({"user", "assistant"})
 _OF_SPEAKERS: Final = frozenset({"decision", "todo", "doing", "done", "question"})
 """What users and assistants decide, do and ask; a page or a tool that says so decides nothing."""
+
+_FOUND: Final = frozenset({"decision", "question", "finding", "error", "artifact"})
+"""What may be found where nobody was said to say it; small models call nearly all decided."""
 
 _MISPLACED: Final = frozenset({"unsupported", "unknown-value", "from-a-tool"})
 """What may be so because the wrong messages are named."""
@@ -195,6 +200,12 @@ class Messages:
         best = max(said, key=lambda each: len(words & content(each[0])), default=("", 0))
         return best if says(content(best[0]), words, least=LEAST_BY_USER) else ("", 0)
 
+    def is_pasted(self, words: frozenset[int], seqs: Iterable[int]) -> bool:
+        """Whether a message there says this, and the user's own sentences in it do not."""
+        own = "\n".join(one for seq in seqs for one in self._sentences.get(seq, ()))
+        said = says(self.words(seqs), words, least=LEAST_SAID)
+        return said and not says(content(own), words, least=LEAST_BY_USER)
+
     def is_users(self, text: str, seqs: Iterable[int]) -> bool:
         """Whether these are words of the user there."""
         wanted = plain(text)
@@ -206,10 +217,13 @@ class Messages:
         seqs = [seq for seq in words if words[seq] >= _TELLING and f"#{seq} " in shown]
         return sorted(sorted(seqs, key=lambda seq: -words[seq])[:most])
 
-    def nearest(self, words: frozenset[int]) -> int:
-        """The message that says most of these words; 0 if none says enough."""
-        best = max(self.seqs, key=lambda seq: (len(words & self._of(seq)), seq), default=0)
-        return best if best and says(self._of(best), words, least=_LOCATED) else 0
+    def nearest(self, text: str) -> int:
+        """The message that says most of it, and all its values; 0 if none says enough."""
+        words, values = content(text), values_of(text)
+        having = [seq for seq in self.seqs if all(self.stands(each, (seq,)) for each in values)]
+        best = max(having, key=lambda seq: (len(words & self._of(seq)), seq), default=0)
+        said = self._of(best) | content(" ".join(values)) if best else frozenset()
+        return best if says(said, words, least=LEAST_LOCATED) else 0
 
     def _users_plain(self, seq: int) -> str:
         if seq not in self._plain_own:
@@ -272,16 +286,19 @@ class Verifier:
         """The item as it may stand, or why it must not.
 
         Small models often name the wrong messages: where those do not say it, the one that says
-        most of it is looked at. Of what the user says there, only word for word.
+        most of it is looked at; of the user's, only for the same words.
         """
+        item = item._replace(text=_whole_sentences(item.text))
         held = self._tried(item)
         if held not in _MISPLACED or not item.seqs:
             return held
         other = self._tried(item._replace(seqs=(), quote=item.text))
         if not isinstance(other, Item):
             return held
-        is_same = other.kind == item.kind or plain(item.text) in plain(other.text)
-        return other._replace(quote=item.quote) if is_same else held
+        if self.messages.only_user(other.seqs[0]):
+            is_same = other.kind == "said" and plain(item.text) in plain(other.text)
+            return other if is_same else held
+        return other._replace(quote=item.quote)
 
     def _tried(self, item: Item) -> Item | Reason:
         placed = self.placed(item)
@@ -291,9 +308,10 @@ class Verifier:
         """The item with the messages it rests on.
 
         What rests on the user's messages alone is told in the user's words, whatever was made of
-        them: a model only chooses which. A decision that rests on a message of the user too has a
-        quotation of theirs, for a yes is easily taken for a no. Other quotations decide nothing:
-        where a schema asks for one in every item, models write something there.
+        them: a model only chooses which. What they paste there is found. A decision that rests on
+        a message of the user too has a quotation of theirs, for a yes is easily taken for a no.
+        Other quotations decide nothing: where a schema asks for one in every item, models write
+        something there.
         """
         messages = self.messages
         seqs = tuple(seq for seq in item.seqs if seq in messages.seqs)
@@ -301,12 +319,16 @@ class Verifier:
             words, seq = self._said(item.quote or item.text, seqs)
             return item._replace(text=words, seqs=(seq,)) if words else "not-the-users"
         if not seqs:
-            where = messages.nearest(item.words)
-            seqs = (where,) if where else ()
-        if not seqs:
-            return "unknown-message"
+            # Nothing is decided or done in a message that was not meant: there it is only found.
+            where = messages.nearest(item.text) if item.kind in _FOUND else 0
+            if not where:
+                return "unknown-message"
+            seqs = (where,)
+            item = item._replace(kind="finding" if item.kind == "decision" else item.kind)
         words, seq = self._said(item.quote, seqs)
         if all(map(messages.only_user, seqs)):
+            if not words and item.kind in _FOUND and messages.is_pasted(item.words, seqs):
+                return item._replace(kind="finding", seqs=seqs)
             if not words:
                 words, seq = messages.users_nearest(item.words, seqs)
             return Item("said", words, (seq,)) if words else "not-the-users"
@@ -353,7 +375,7 @@ class Verifier:
         values = values_of(item.text)
         if wrong := self._values(item, values):
             return wrong
-        own = item.words - _USERS
+        own = item.words - _SPEAKERS
         cited = messages.words(item.seqs, spoken=item.kind in _OF_SPEAKERS)
         is_cited = len(values) >= _VALUES or says(cited, own, least=LEAST_CITED)
         said = messages.all_words | content(" ".join(values))  # however they are spelled there
@@ -376,6 +398,16 @@ class Verifier:
         own = [seq for seq in seqs if self.messages.users(seq)]
         around = (*own, *(seq - 1 for seq in own))
         return says(self.messages.words(around, spoken=True), words, least=LEAST_BY_USER)
+
+
+def _whole_sentences(text: str) -> str:
+    """The first sentences of a text, as far as an item may be long; all of it if the first is."""
+    if len(text.split()) <= _LONGEST:
+        return text
+    said = list(sentences(text))
+    while len(said) > 1 and len(" ".join(said).split()) > _LONGEST:
+        said.pop()
+    return " ".join(said)
 
 
 def _stands_in(said: Iterable[frozenset[int]], item: Item) -> bool:
