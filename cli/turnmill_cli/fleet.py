@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnmill.client.bills import FIELDS, bill_of, fields_of, summed
+from turnmill.contract.context import NO_COMPACTION
 from turnmill.contract.names import SessionId
 from turnmill.contract.results import Bill
 from turnmill_cli.options import AllNamespaces, Connection, JsonFlag, views_of_all
@@ -211,7 +212,11 @@ def _records(pushed: Pushed, since_ms: int) -> list[Record]:
     for view, listed in pushed:
         names = [name for name, _ in listed[:MOST_SESSIONS]]
         found += view.newest_compactions(names, MOST_COMMITS)
-    return [record for record in found if record["at_ms"] >= since_ms]
+    return [
+        record
+        for record in found
+        if record["at_ms"] >= since_ms and record.get("strategy") not in NO_COMPACTION
+    ]
 
 
 def _waiting(view: RedisView, views: Sequence[RedisView]) -> dict[str, Any]:

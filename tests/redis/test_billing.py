@@ -47,6 +47,7 @@ def test_compactions_are_summed_up_by_what_is_asked_for(
     asked = {"model": "m", "prompt_tokens": 300, "completion_tokens": 40}
     billed(redis_client, worker, "a", **asked, cost_usd=0.25)
     billed(redis_client, worker, "a", **asked, failed=["RateLimited"])
+    billed(redis_client, worker, "b", strategy="erase", tokens_after=906)
     saved = [compacted(either, worker, session) for session in ("a", "b")]
 
     by_session = either.usage("session")

@@ -10,6 +10,7 @@ import typer
 
 from turnmill.contract.context import (
     EMPTY,
+    NO_COMPACTION,
     Elision,
     OpenRequest,
     PinnedTurn,
@@ -38,8 +39,6 @@ from turnmill_cli.output import (
 from turnmill_cli.progress import asking
 
 # --- history --------------------------------------------------------------------------------------
-
-_NO_COMPACTION = ("rollback", "erase", "fork", "child")
 
 
 class _Recorded(NamedTuple):
@@ -166,7 +165,7 @@ def _billed(record: Compaction) -> str:
 
 def _unpriced(record: Compaction) -> bool:
     # These have no price because nobody was asked.
-    return record.cost_usd is None and record.strategy not in _NO_COMPACTION
+    return record.cost_usd is None and record.strategy not in NO_COMPACTION
 
 
 def receipt_line(receipt: Receipt) -> str:
@@ -179,7 +178,7 @@ def receipt_line(receipt: Receipt) -> str:
 
 
 def _sum(steps: Sequence[Step]) -> str:
-    records = [each.record for each, _ in steps if each.record.strategy not in _NO_COMPACTION]
+    records = [each.record for each, _ in steps if each.record.strategy not in NO_COMPACTION]
     back = sum(each.record.strategy == "rollback" for each, _ in steps)
     saved = sum(r.tokens_before - r.tokens_after for r in records if r.tokens_before)
     costs = [r.cost_usd for r in records if r.cost_usd is not None]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from turnmill.contract.codec import decode_json
+from turnmill.contract.context import NO_COMPACTION
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.formats import as_corrupt
 from turnmill.contract.names import Namespace, SessionId
@@ -51,7 +52,12 @@ def bills_in(namespace: Namespace, entries: Iterable[tuple[int, bytes]]) -> list
     Raises:
         CorruptContext: what is stored is no record.
     """
-    return [bill_of(namespace, at_ms, decode_json(record)) for at_ms, record in entries]
+    records = [(at_ms, decode_json(record)) for at_ms, record in entries]
+    return [
+        bill_of(namespace, at_ms, record)
+        for at_ms, record in records
+        if record.get("strategy") not in NO_COMPACTION
+    ]
 
 
 def bill_of(namespace: Namespace, at_ms: int, record: Mapping[str, Any]) -> Bill:
@@ -64,7 +70,7 @@ def bill_of(namespace: Namespace, at_ms: int, record: Mapping[str, Any]) -> Bill
         session=SessionId(record.get("session", "")),
         model=record.get("model") or "none",
         compactions=1,
-        tokens_saved=before and before - record.get("tokens_after", 0),  # a rollback counts none
+        tokens_saved=before and before - record.get("tokens_after", 0),
         prompt_tokens=prompt_tokens,
         completion_tokens=record.get("completion_tokens", 0),
         cost_usd=cost_usd or 0.0,

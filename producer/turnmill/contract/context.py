@@ -16,6 +16,9 @@ from turnmill.contract.turns import explain
 CHILD: Final = "child"
 """The strategy that the first context of a sub-agent's session names."""
 
+NO_COMPACTION: Final = ("rollback", "erase", "fork", CHILD)
+"""Strategies of commits that compact nothing."""
+
 JsonMessage = dict[str, Any]
 """A message as JSON has it: what the ``openai`` client takes and what Redis holds."""
 
