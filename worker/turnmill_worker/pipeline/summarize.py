@@ -397,8 +397,9 @@ class _Made:
         for one in ranked[1:_SINGLE_TRIES]:
             best = best or self._tried([one], floor)
         # A passage of which statements say nearly all may hold the rest: with room it stands, too.
-        if best is None and ranked:
-            best = self._tried(ranked, floor, beside_all=True)
+        if ranked:
+            chosen, least = (best.statements, best.score) if best else (tuple(ranked), floor)
+            best = self._tried(chosen, least, beside_all=True) or best
         if best is not None:
             return best
         raise UnusableSummary("outweighed", kinds=("outweighed",), items=self._told([]))

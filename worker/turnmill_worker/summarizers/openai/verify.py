@@ -285,20 +285,15 @@ class Verifier:
     def held(self, item: Item) -> Item | Reason:
         """The item as it may stand, or why it must not.
 
-        Small models often name the wrong messages: where those do not say it, the one that says
-        most of it is looked at; of the user's, only for the same words.
+        What the messages it names do not say may be the user's own words in another. Nothing else
+        is looked for elsewhere: a small model that names the wrong message has mixed them up.
         """
         item = item._replace(text=_whole_sentences(item.text))
         held = self._tried(item)
-        if held not in _MISPLACED or not item.seqs:
+        if held not in _MISPLACED:
             return held
-        other = self._tried(item._replace(seqs=(), quote=item.text))
-        if not isinstance(other, Item):
-            return held
-        if self.messages.only_user(other.seqs[0]):
-            is_same = other.kind == "said" and plain(item.text) in plain(other.text)
-            return other if is_same else held
-        return other._replace(quote=item.quote)
+        own = self._tried(item._replace(kind="said", quote=item.text))
+        return own._replace(quote="") if isinstance(own, Item) else held
 
     def _tried(self, item: Item) -> Item | Reason:
         placed = self.placed(item)
