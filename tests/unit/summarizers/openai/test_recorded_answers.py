@@ -67,6 +67,7 @@ def test_answers_of_three_models_are_recorded_and_every_drop_has_a_reason() -> N
     assert [file.stem for file in FILES] == ["qwen0.5b", "qwen1.5b", "smollm2"]
     for file in FILES:
         assert any(row.draft.items for _, row in rows(file))
+    assert any(row.is_models for _, row in rows(FOLDER / "qwen1.5b.jsonl"))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

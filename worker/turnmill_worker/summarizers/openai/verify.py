@@ -82,7 +82,9 @@ _SPELLING = re.compile(r"(?<=\d),(?=\d)|(?<![\d.,])0+(?=\d)")
 
 _TOKEN = re.compile(r"[#$€£@/~]?\w+(?:[.,:/@+'’&%=?-]+\w+)*%?")
 _IN_QUOTES = re.compile(r"[\"“„«`]([^\"“”„«»`\n]{2,200})[\"”“»`]")
-_TYPOGRAPHY: Final = str.maketrans("‘’“”„«»–—\u00a0", '\'\'"""""-- ')
+_TYPOGRAPHY: Final = str.maketrans(
+    dict.fromkeys('‘’“”„«»"', "'") | {"–": "-", "—": "-", "\u00a0": " "}
+)
 _USERS_OWN: Final = frozenset({"rule", "said"})
 """What stands in the user's words."""
 
