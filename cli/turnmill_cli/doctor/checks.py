@@ -31,6 +31,7 @@ from turnmill_cli.output import (
     CommandFailed,
     count,
     install,
+    safe_url,
 )
 from turnmill_cli.redis_view import Positions, RedisView, unoffered
 from turnmill_worker.failover.branches import Tip
@@ -231,8 +232,9 @@ def check_refused(view: RedisView) -> Check:
     records = view.newest_compactions(
         [name for name, _ in view.newest_sessions(NEWEST)], MOST_COMMITS
     )
-    why = Counter(each for record in records for each in record.get("failed", ()))
-    refused = sum(n for each, n in why.items() if each.startswith(_REFUSED))
+    failed = (each for record in records for each in record.get("failed", ()))
+    why = Counter(each for each in failed if each.startswith(_REFUSED))
+    refused = why.total()
     fit = sum(record.get("model", "") not in ("", OFFLINE) for record in records)
     found = f"{refused:,} of {count(refused + fit, 'answer')} of models refused"
     if refused < FEW_ANSWERS or refused <= fit:
@@ -455,6 +457,7 @@ REFUSED = "correct --broker-url, or the password in --broker-password-file"
 def check_broker(connection: Connection) -> Iterator[Check]:
     """Whether the broker answers, which workers do, and whether every queue is consumed."""
     url, is_own = connection.broker, bool(connection.broker_url)
+    where = safe_url(url)
     try:
         with closing(BrokerView(url, timeout_s=TIMEOUT_S)) as broker:
             waiting = broker.waiting()
@@ -467,12 +470,14 @@ def check_broker(connection: Connection) -> Iterator[Check]:
         return
     except Exception as error:  # noqa: BLE001 - any failure of any broker
         if is_refusal(error):
-            found = "refuses this client: the user, password or database of its URL is wrong"
+            found = f"{where} refuses this client: its user, password or database is wrong"
             yield Check("broker", "problem", found, REFUSED if is_own else REDIS_REFUSES)
             return
         advice = "start it, or correct --broker-url / TURNMILL_BROKER_URL" if is_own else NO_REDIS
         # Not its message: it may hold the URL with its password.
-        yield Check("broker", "problem", f"does not answer ({type(error).__name__})", advice)
+        yield Check(
+            "broker", "problem", f"{where} does not answer ({type(error).__name__})", advice
+        )
         return
     yield _workers(consumers)
     yield _queues(consumers)
