@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import redis
 
-from turnmill.connection.transport import redis_now_ms
+from turnmill.connection.transport import is_full, redis_now_ms
 from turnmill.contract import jobs
 from turnmill.contract.errors import CannotDecrypt, StoreRefused, TurnmillError, UnknownEncoding
 from turnmill.contract.estimate import FILE, file_of
@@ -365,12 +365,17 @@ def _persistence(info: dict[str, Any]) -> Check:
     return Check("persistence", "ok", "append-only file")
 
 
+MORE_MEMORY = (
+    "see that a worker archives: it frees memory. Else raise maxmemory, or shorten ttl_s in the "
+    "policies"
+)
+
+
 def _memory(info: dict[str, Any]) -> Check:
     used, limit = int(info["used_memory"]), int(info["maxmemory"])
     if limit:
         found = f"{used // _MIB:,} of {limit // _MIB:,} MiB used"
-        advice = "raise maxmemory, or shorten ttl_s in the policies"
-        return graded("memory", found, advice, used / limit, warning=0.75, problem=0.9)
+        return graded("memory", found, MORE_MEMORY, used / limit, warning=0.75, problem=0.9)
     host = int(info.get("total_system_memory", 0))
     found = f"{used // _MIB:,} MiB used, no maxmemory, the host has {host // _MIB:,} MiB"
     share = used / host if host else 0.0
@@ -472,6 +477,10 @@ def check_broker(connection: Connection) -> Iterator[Check]:
         if is_refusal(error):
             found = f"{where} refuses this client: its user, password or database is wrong"
             yield Check("broker", "problem", found, REFUSED if is_own else REDIS_REFUSES)
+            return
+        if is_full(error) or is_full(error.__cause__):
+            found = f"{where} is at maxmemory: its workers cannot be asked"
+            yield Check("broker", "problem", found, MORE_MEMORY)
             return
         advice = "start it, or correct --broker-url / TURNMILL_BROKER_URL" if is_own else NO_REDIS
         # Not its message: it may hold the URL with its password.
