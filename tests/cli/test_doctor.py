@@ -89,6 +89,7 @@ def test_the_table_marks_problems_and_hides_passwords(
     assert "✗  workers" in ran.stdout
     assert "✓  redis" in ran.stdout
     assert "→ start them" in ran.stdout
+    assert "TURNMILL_BROKER_URL is another one" in " ".join(ran.stdout.split())
     assert "hunter2" not in ran.stdout + ran.stderr
 
 

@@ -497,7 +497,10 @@ Consumers = Sequence[tuple[str, list[str]]]
 
 def _workers(consumers: Consumers) -> Check:
     if not consumers:
-        advice = "start them: `turnmill up`, or `celery -A turnmill_worker.app worker`"
+        advice = (
+            "start them: `turnmill up`, or `celery -A turnmill_worker.app worker`. If some run, "
+            "their TURNMILL_REDIS_URL or TURNMILL_BROKER_URL is another one"
+        )
         return Check("workers", "problem", "none answered", advice)
     nodes = Counter(node for node, _ in consumers)
     if shared := [f"{node} ({number} workers)" for node, number in nodes.items() if number > 1]:
