@@ -67,10 +67,11 @@ def usage(
         for each in views_of_all(view) if everywhere else [view]:
             client = ContextClient(each.client, namespace=each.namespace, broker=SilentWaker())
             found += client.usage(by)
+    here = f" in namespace {connection.namespace}; `turnmill usage -A` sums up those of all"
     print_rows(
         summed(found, names),
         {**{name: attrgetter(name) for name in names}, **_BILL},
-        none="no compactions",
+        none=f"no compactions{'' if everywhere else here}",
         as_json=(lambda bill: bill.model_dump(exclude_none=True)) if as_json else None,
     )
 

@@ -26,7 +26,7 @@ from turnmill.connection.urls import celery_broker, store_url
 from turnmill.contract.errors import InvalidInput, InvalidPolicy
 from turnmill.contract.names import Namespace, namespace
 from turnmill.contract.policy import Policy
-from turnmill_cli.running import UP_DATA_DIR, running_in
+from turnmill_cli.running import UP_DATA_DIR, redis_of
 
 if TYPE_CHECKING:
     from turnmill.client._sync.client import ContextClient
@@ -65,10 +65,12 @@ REDIS_URL = "redis://localhost:6379/0"
 
 
 def redis_here() -> str:
-    """The Redis of the `turnmill up` that runs in this folder, else the one on the usual port."""
+    """The Redis of this folder's `turnmill up`, else the one on the usual port.
+
+    Also while it is down: what listens on the usual port is somebody else's.
+    """
     folder = Path(os.environ.get("TURNMILL_DATA_DIR") or UP_DATA_DIR)
-    running = running_in(folder)
-    return running.redis_url if running else REDIS_URL
+    return redis_of(folder) or REDIS_URL
 
 
 RedisUrl = Annotated[

@@ -1,4 +1,4 @@
-"""The `turnmill up` that runs in a folder: what it says of itself, and who finds it there."""
+"""The `turnmill up` of a folder: what it says of itself, and who finds it there."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ UP_DATA_DIR = Path("turnmill-data")
 
 UP_RECORD = "up.json"
 """In that folder: where what runs there is found."""
+
+_REDIS = "redis.url"
+"""In that folder: where its Redis was last, and is again when `turnmill up` runs again."""
 
 
 class UpRunning(NamedTuple):
@@ -38,3 +41,15 @@ def running_in(directory: Path) -> UpRunning | None:
     except OSError:
         pass  # nobody has ever run there
     return None
+
+
+def remember_redis(directory: Path, url: str) -> None:
+    """Let commands find the Redis of that folder, whether it runs or not; ``""`` for none."""
+    (directory / _REDIS).write_text(url)
+
+
+def redis_of(directory: Path) -> str:
+    """The URL of the Redis that a `turnmill up` has started there, running or not; or ``""``."""
+    with suppress(OSError):
+        return (directory / _REDIS).read_text().strip()
+    return ""

@@ -68,7 +68,7 @@ class UpProcess:
     def command(self) -> list[str]:
         """What is run."""
         words = [sys.executable, "-m", "turnmill_cli", "up", "--data-dir", str(self.folder)]
-        if "--redis-url" not in self._options:
+        if "--redis-url" not in self._options and not self.folder.exists():  # it keeps its port
             words += ["--port", str(self.port)]
         if "--no-flower" not in self._options:
             words += ["--flower-port", str(self.flower_port)]

@@ -89,6 +89,7 @@ def test_the_table_marks_problems_and_hides_passwords(
     assert "✗  workers" in ran.stdout
     assert "✓  redis" in ran.stdout
     assert "→ start them" in ran.stdout
+    assert "TURNMILL_BROKER_URL is another one" in " ".join(ran.stdout.split())
     assert "hunter2" not in ran.stdout + ran.stderr
 
 
@@ -104,6 +105,18 @@ def test_a_redis_that_may_evict_loses_turns(
     assert unlimited["eviction"]["status"] == "warning"
     assert limited["eviction"]["status"] == "problem"
     assert "noeviction" in limited["eviction"]["advice"]
+
+
+def test_a_full_broker_is_not_one_that_is_down(
+    turnmill: Callable[..., Ran], own_redis: EmbeddedRedis
+) -> None:
+    with redis.Redis.from_url(own_redis.url) as client:
+        client.config_set("maxmemory", "1")
+        broker = found(turnmill("doctor", "--json", "--redis-url", own_redis.url))["broker"]
+
+    assert broker["status"] == "problem"
+    assert "is at maxmemory" in broker["found"]
+    assert "start it" not in broker["advice"]
 
 
 @pytest.mark.parametrize(

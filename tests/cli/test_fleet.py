@@ -114,4 +114,7 @@ def test_usage_is_summed_up_by_what_is_asked_for(
     assert costs[compacted.namespace, "m"] == 0.25
     assert unknown.exit_code == 2
     assert "no weather, but namespace, day, session, model" in unknown.stderr
-    assert "no compactions" in turnmill("usage", "-n", "nobody-here").stdout
+    assert (
+        "no compactions in namespace nobody-here; `turnmill usage -A`"
+        in turnmill("usage", "-n", "nobody-here").stdout
+    )

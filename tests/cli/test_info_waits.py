@@ -124,6 +124,17 @@ def test_a_session_handed_on_waits_for_its_turn_from_then_on(session: Session) -
     assert (second.for_s or 0.0) > (first.for_s or 0.0)
 
 
+def test_a_session_left_over_its_soft_limit_says_until_when(session: Session) -> None:
+    session.client.open("s", ASKING.model_copy(update={"quality_threshold": 1.0}))
+    session.pipeline().estimate(session.worker.ref("s"))
+    done = session.pipeline().summarize(session.worker.ref("s"))
+
+    assert done.outcome == "below-quality"
+    assert session.state == (
+        "over its soft limit: nothing tried was good enough; more turns try again"
+    )
+
+
 def test_a_session_whose_model_fails_says_why_and_until_when(session: Session) -> None:
     session.pipeline(Busy()).summarize(session.worker.ref("s"))
 

@@ -499,7 +499,7 @@ def test_the_doctor_warns_when_most_answers_of_a_model_are_refused(
 ) -> None:
     client.push("s", {"role": "user", "content": "x"})
     keys = session_keys(client.namespace, SessionId("s"))
-    why = ["UnusableSummary: wrong-language"]
+    why = ["UnusableSummary: wrong-language", "CircuitOpen"]
     for record in [{"model": "extractive", "failed": why}] * refused + [{"model": "m"}] * 3:
         redis_client.xadd(keys.compactions, {"record": json.dumps(record)})
 
@@ -508,6 +508,7 @@ def test_the_doctor_warns_when_most_answers_of_a_model_are_refused(
     assert found["status"] == status
     assert found["found"].startswith(f"{refused} of {refused + 3} answers of models refused")
     assert ("wrong-language" in found["found"]) is (status == "warning")
+    assert "CircuitOpen" not in found["found"], "no answer came"
 
 
 # --- info tokens ----------------------------------------------------------------------------------

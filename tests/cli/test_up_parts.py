@@ -33,7 +33,7 @@ from turnmill_cli.local.up import StatusReader
 from turnmill_cli.options import REDIS_URL, Connection
 from turnmill_cli.output import CommandFailed
 from turnmill_cli.redis_view import NamespacesView
-from turnmill_cli.running import UpRunning, announce, running_in
+from turnmill_cli.running import UpRunning, announce, remember_redis, running_in
 
 STUBBORN = """
 import signal, time
@@ -250,18 +250,21 @@ def test_flower_shows_what_stood_in_how_long_a_job_waited_and_what_it_cost() -> 
 RUNNING = UpRunning("redis://127.0.0.1:7/0", "")
 
 
-def test_commands_find_the_up_that_runs_in_their_folder(
+def test_commands_find_the_redis_of_the_up_in_their_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TURNMILL_DATA_DIR", raising=False)
     monkeypatch.chdir(tmp_path)
-    with locked(tmp_path / "turnmill-data"):
-        announce(tmp_path / "turnmill-data", RUNNING)
+    folder = tmp_path / "turnmill-data"
+    assert Connection().redis_url == REDIS_URL
+    folder.mkdir()
 
-        found = [Connection().redis_url, Connection("redis://given:1/2").redis_url]
+    remember_redis(folder, RUNNING.redis_url)
 
+    found = [Connection().redis_url, Connection("redis://given:1/2").redis_url]
     assert found == [RUNNING.redis_url, "redis://given:1/2"]
-    assert Connection().redis_url == REDIS_URL, "it runs no longer"
+    remember_redis(folder, "")
+    assert Connection().redis_url == REDIS_URL
 
 
 def test_only_an_up_that_runs_is_found(tmp_path: Path) -> None:

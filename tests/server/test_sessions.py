@@ -113,6 +113,28 @@ async def test_a_wrong_policy_is_told_in_words_of_the_policy(http: httpx.AsyncCl
     )
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/sessions?dialekt=chat",
+        "/v1/memories?query=x&dialekt=",
+        "/v1/sessions/s/context?dialekt=chat",
+    ],
+)
+async def test_a_misspelled_parameter_is_named(http: httpx.AsyncClient, path: str) -> None:
+    answer = await http.get(path)
+
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("dialekt: ")
+
+
+async def test_a_body_that_is_no_json_is_told_so(http: httpx.AsyncClient) -> None:
+    json_type = {"content-type": "application/json"}
+    answer = await http.post("/v1/sessions/s/step", content=b"{x", headers=json_type)
+
+    assert answer.json()["detail"].startswith("body: Invalid JSON")
+
+
 async def test_a_wrong_path_is_told_where_all_calls_are(http: httpx.AsyncClient) -> None:
     answer = await http.get("/v1/contexts")
 

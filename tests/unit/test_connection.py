@@ -50,6 +50,7 @@ def test_a_cluster_has_nodes_and_tls_is_for_all_of_them() -> None:
         ("redis+sentinel://:hush@one:26379", "master's name"),
         ("redis+sentinel://:hu/sh@one:26379/shop", "not host:port"),
         ("redis+sentinel://:hush@one/shop/hush", "a database is a number"),
+        ("redis://:hush@one:6379/shop", "a database is a number"),
         ("redis+cluster://:hush@one:7000/1", "no database but 0"),
         ("redis-cluster://:hush@one:7000", "redis+cluster://host:port"),
         (":hush", "redis://host:port/db"),
@@ -190,4 +191,7 @@ def test_a_server_is_named_without_its_password(url: str, name: str) -> None:
 def test_what_is_to_be_done_decides_between_errors(
     error: redis.RedisError, kind: type[Exception]
 ) -> None:
-    assert type(translate(error)) is kind
+    told = translate(error, "Redis at one:7000/3")
+
+    assert type(told) is kind
+    assert "Redis at one:7000/3" in str(told)

@@ -152,6 +152,7 @@ def test_a_worker_with_fetched_messages_outlives_its_broker(
 
         until_settled(client, "next", turns=120)
         assert "Unrecoverable error" not in worker.output()
+        assert "DeprecationWarning" not in worker.output(), "Celery's, at each lost connection"
 
 
 @pytest.mark.usefixtures("worker")

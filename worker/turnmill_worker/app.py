@@ -71,6 +71,8 @@ def make_app() -> Celery:
         # A lost task is hinted again within seconds, so early acknowledgement loses nothing and
         # nothing ever comes back after the broker's visibility timeout.
         task_acks_late=False,
+        # There are none, and Celery would explain itself at each try to connect.
+        worker_cancel_long_running_tasks_on_connection_loss=True,
         task_publish_retry=False,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,  # for ever: an outage must not end the workers

@@ -186,6 +186,8 @@ def _state(found: ContextInfo) -> str:
         parts.append(f"parked for {found.parked_for_s:,.0f} s: `turnmill retry` tries it again")
     if found.failures:
         parts.append(f"{count(found.failures, 'compaction')} failed in a row")
+    if not parts and found.usage.total > found.limits.soft:
+        parts.append("over its soft limit: nothing tried was good enough; more turns try again")
     return "; ".join(parts) or "nothing to do"
 
 

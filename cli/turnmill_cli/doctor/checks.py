@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import redis
 
-from turnmill.connection.transport import redis_now_ms
+from turnmill.connection.transport import is_full, redis_now_ms
 from turnmill.contract import jobs
 from turnmill.contract.errors import CannotDecrypt, StoreRefused, TurnmillError, UnknownEncoding
 from turnmill.contract.estimate import FILE, file_of
@@ -31,6 +31,7 @@ from turnmill_cli.output import (
     CommandFailed,
     count,
     install,
+    safe_url,
 )
 from turnmill_cli.redis_view import Positions, RedisView, unoffered
 from turnmill_worker.failover.branches import Tip
@@ -231,8 +232,9 @@ def check_refused(view: RedisView) -> Check:
     records = view.newest_compactions(
         [name for name, _ in view.newest_sessions(NEWEST)], MOST_COMMITS
     )
-    why = Counter(each for record in records for each in record.get("failed", ()))
-    refused = sum(n for each, n in why.items() if each.startswith(_REFUSED))
+    failed = (each for record in records for each in record.get("failed", ()))
+    why = Counter(each for each in failed if each.startswith(_REFUSED))
+    refused = why.total()
     fit = sum(record.get("model", "") not in ("", OFFLINE) for record in records)
     found = f"{refused:,} of {count(refused + fit, 'answer')} of models refused"
     if refused < FEW_ANSWERS or refused <= fit:
@@ -363,12 +365,17 @@ def _persistence(info: dict[str, Any]) -> Check:
     return Check("persistence", "ok", "append-only file")
 
 
+MORE_MEMORY = (
+    "see that a worker archives: it frees memory. Else raise maxmemory, or shorten ttl_s in the "
+    "policies"
+)
+
+
 def _memory(info: dict[str, Any]) -> Check:
     used, limit = int(info["used_memory"]), int(info["maxmemory"])
     if limit:
         found = f"{used // _MIB:,} of {limit // _MIB:,} MiB used"
-        advice = "raise maxmemory, or shorten ttl_s in the policies"
-        return graded("memory", found, advice, used / limit, warning=0.75, problem=0.9)
+        return graded("memory", found, MORE_MEMORY, used / limit, warning=0.75, problem=0.9)
     host = int(info.get("total_system_memory", 0))
     found = f"{used // _MIB:,} MiB used, no maxmemory, the host has {host // _MIB:,} MiB"
     share = used / host if host else 0.0
@@ -455,6 +462,7 @@ REFUSED = "correct --broker-url, or the password in --broker-password-file"
 def check_broker(connection: Connection) -> Iterator[Check]:
     """Whether the broker answers, which workers do, and whether every queue is consumed."""
     url, is_own = connection.broker, bool(connection.broker_url)
+    where = safe_url(url)
     try:
         with closing(BrokerView(url, timeout_s=TIMEOUT_S)) as broker:
             waiting = broker.waiting()
@@ -467,12 +475,18 @@ def check_broker(connection: Connection) -> Iterator[Check]:
         return
     except Exception as error:  # noqa: BLE001 - any failure of any broker
         if is_refusal(error):
-            found = "refuses this client: the user, password or database of its URL is wrong"
+            found = f"{where} refuses this client: its user, password or database is wrong"
             yield Check("broker", "problem", found, REFUSED if is_own else REDIS_REFUSES)
+            return
+        if is_full(error) or is_full(error.__cause__):
+            found = f"{where} is at maxmemory: its workers cannot be asked"
+            yield Check("broker", "problem", found, MORE_MEMORY)
             return
         advice = "start it, or correct --broker-url / TURNMILL_BROKER_URL" if is_own else NO_REDIS
         # Not its message: it may hold the URL with its password.
-        yield Check("broker", "problem", f"does not answer ({type(error).__name__})", advice)
+        yield Check(
+            "broker", "problem", f"{where} does not answer ({type(error).__name__})", advice
+        )
         return
     yield _workers(consumers)
     yield _queues(consumers)
@@ -483,7 +497,10 @@ Consumers = Sequence[tuple[str, list[str]]]
 
 def _workers(consumers: Consumers) -> Check:
     if not consumers:
-        advice = "start them: `turnmill up`, or `celery -A turnmill_worker.app worker`"
+        advice = (
+            "start them: `turnmill up`, or `celery -A turnmill_worker.app worker`. If some run, "
+            "their TURNMILL_REDIS_URL or TURNMILL_BROKER_URL is another one"
+        )
         return Check("workers", "problem", "none answered", advice)
     nodes = Counter(node for node, _ in consumers)
     if shared := [f"{node} ({number} workers)" for node, number in nodes.items() if number > 1]:

@@ -12,6 +12,7 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import redis
 import typer
@@ -43,7 +44,7 @@ from turnmill_cli.options import (
 )
 from turnmill_cli.output import CommandFailed, clean, count, safe_url, stdout
 from turnmill_cli.redis_view import NamespacesView
-from turnmill_cli.running import UP_DATA_DIR, UpRunning, announce
+from turnmill_cli.running import UP_DATA_DIR, UpRunning, announce, redis_of, remember_redis
 
 # --- the line that says how things are ------------------------------------------------------------
 
@@ -132,9 +133,9 @@ MOST_WORKERS = 4
 """By default: a development machine has other things to do too."""
 
 _TAKEN = (
-    "Port 6379 is taken, perhaps by another Redis: that one is not touched, and is NOT the one "
-    "above. Commands in this folder find the one above by themselves; for agents, and in other "
-    "folders: export TURNMILL_REDIS_URL={url}"
+    "Port 6379 was taken, perhaps by another Redis: that one is not touched, and is NOT the one "
+    "above, which keeps its port. Commands in this folder find the one above by themselves; for "
+    "agents, and in other folders: export TURNMILL_REDIS_URL={url}"
 )
 
 REDIS_START_S = 120.0
@@ -156,7 +157,7 @@ class UpOptions:
     broker_password_file: BrokerPasswordFile = None
     port: Annotated[
         int | None,
-        typer.Option(min=1, max=65535, help="Port of the Redis it starts; 6379 if it is free."),
+        typer.Option(min=1, max=65535, help="Port of the Redis it starts: the last one, or 6379."),
     ] = None
     flower: Annotated[bool, typer.Option(help="Run Flower, which shows the jobs.")] = True
     flower_port: Annotated[
@@ -202,15 +203,19 @@ def _redis(folder: Path, options: UpOptions) -> Iterator[EmbeddedRedis | None]:
         given = Connection(options.redis_url, redis_password_file=options.redis_password_file)
         with given.redis() as view:
             view.client.ping()
+        remember_redis(folder, "")
         yield None
         return
     server = EmbeddedRedis(
         folder / "redis",
-        port=choose_port(options.port, REDIS_PORT, "--port"),
+        # Where agents look for it: a restart does not move it.
+        port=choose_port(options.port, urlsplit(redis_of(folder)).port or REDIS_PORT, "--port"),
         # After a kill the old server may still be writing: the lock makes the new one wait for it.
         launcher=tethered(signal.SIGTERM, lock=folder / "redis.lock"),
     )
     server.start(within_s=REDIS_START_S)
+    # Commands that were told no broker would take this Redis for it.
+    remember_redis(folder, "" if options.broker_url else server.url)
     try:
         yield server
     finally:

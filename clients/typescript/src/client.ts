@@ -112,7 +112,10 @@ export class Turnmill {
     for (const [name, value] of Object.entries(query)) if (value != null) url.searchParams.set(name, `${value}`);
     const headers = body === undefined ? this.#headers : { ...this.#headers, "Content-Type": "application/json" };
     const sent = body === undefined ? null : JSON.stringify(body);
-    const answer = await this.#fetch(url, { method, headers, body: sent, signal });
+    const answer = await this.#fetch(url, { method, headers, body: sent, signal }).catch((cause) => {
+      // Node says "fetch failed", and not of what.
+      throw signal?.aborted ? cause : new Error(`${this.#url} cannot be reached: ${cause.message}`, { cause });
+    });
     if (answer.ok) return answer;
     const told = await answer.text();
     try {

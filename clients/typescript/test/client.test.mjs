@@ -108,6 +108,7 @@ test("prepareStep leaves the SDK its own messages while turnmill cannot be asked
 
   assert.deepEqual(await prepared({ messages: [{ role: "user", content: "Hi." }] }), {});
   assert.equal(failures.length, 1);
+  assert.match(failures[0].message, /^http:\/\/127\.0\.0\.1:1 cannot be reached: /);
 });
 
 test("prepareStep takes the same words twice where only what is new is given, and once of all", async () => {

@@ -60,14 +60,14 @@ _PASSING = (
 def translate(error: redis.RedisError, where: str = "Redis") -> TurnmillError:
     """The typed error for what redis-py raised; ``where`` is the server's name."""
     if is_full(error):
-        return store_full()
+        return store_full(where)
     causes = list(_causes(error))
-    if refusal := _refusal(causes):
+    if refusal := _refusal(causes, where):
         return StoreRefused(refusal)
     if "DB index is out of range" in str(error):
         return StoreRefused(f"{where} has no database of this number")
     if any(words in str(error) for words in _NOT_PERMITTED):
-        return NotPermitted("Redis does not permit this to the user of this URL (ACL)")
+        return NotPermitted(f"{where} does not permit this to the user of this URL (ACL)")
     kind = type(error).__name__
     unready = any(word in str(error) for word in _UNREADY)
     if unready or isinstance(error, _PASSING):
@@ -85,16 +85,16 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = (error.__cause__ or error.__context__) if is_own else None
 
 
-def _refusal(causes: Sequence[BaseException]) -> str:
+def _refusal(causes: Sequence[BaseException], where: str) -> str:
     """Why no connection comes about until a setting changes, or ``""``."""
     for cause in causes:
         if isinstance(cause, redis.AuthenticationError):
-            return "Redis refuses this client: its user or password is missing or wrong"
+            return f"{where} refuses this client: its user or password is missing or wrong"
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"the certificate of Redis cannot be trusted: {cause.verify_message}"
+            return f"the certificate of {where} cannot be trusted: {cause.verify_message}"
         # An alert of the other side, such as TLSV13_ALERT_CERTIFICATE_REQUIRED, or no TLS at all.
         if isinstance(cause, ssl.SSLError) and cause.reason and "EOF" not in cause.reason:
-            return f"Redis and this client cannot agree on TLS: {cause.reason}"
+            return f"{where} and this client cannot agree on TLS: {cause.reason}"
         if isinstance(cause, FileNotFoundError | PermissionError):
             return f"a certificate's file, or Redis' socket, cannot be opened: {cause.strerror}"
     return ""

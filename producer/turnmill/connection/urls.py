@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from turnmill.contract.errors import InvalidInput
 
@@ -170,9 +169,15 @@ def _broker_tls(url: str) -> tuple[str, dict[str, Any] | None]:
 def _single(url: str, *, is_known: bool) -> StoreUrl:
     from redis.connection import parse_url  # noqa: PLC0415 - as above
 
-    with suppress(ValueError):
-        if is_known:
+    if is_known:
+        try:
             parse_url(url)  # type: ignore[no-untyped-call]
+        except ValueError:
+            pass
+        else:
+            found = urlsplit(url)
+            if found.scheme != "unix":  # redis-py would take database 0
+                _database(unquote(found.path).replace("/", ""), found.scheme)
             return StoreUrl(kind="single", single=url)
     raise InvalidInput(f"not a URL of a Redis: it must be {FORMS}")
 

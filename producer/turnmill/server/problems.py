@@ -115,7 +115,7 @@ def invalid(error: Any) -> Response:
 
 def _place(loc: Sequence[str | int]) -> str:
     """Where it is, without the names of validators: ``body.policy``."""
-    return ".".join(str(part) for part in loc if "[" not in str(part))
+    return ".".join(str(part) for part in loc if "[" not in str(part)) or "body"
 
 
 def unforeseen(error: Exception) -> Response:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import Pushed
+from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import session_id
 from turnmill.contract.results import (
     Bill,
@@ -44,7 +45,16 @@ PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     "5XX": {"description": "It may be met later, or tells why not.", "content": _PROBLEM},
 }
 
-router: APIRouter = APIRouter(prefix="/v1", responses=PROBLEMS)
+
+def _only_known(request: Request) -> None:
+    """Refuse a misspelled parameter, which the framework would pass over."""
+    known = {field.alias for field in request.scope["route"].dependant.query_params}
+    if unknown := sorted(request.query_params.keys() - known):
+        allowed = ", ".join(sorted(known)) or "none"
+        raise InvalidInput(f"{unknown[0]}: no parameter of this call; allowed: {allowed}")
+
+
+router: APIRouter = APIRouter(prefix="/v1", responses=PROBLEMS, dependencies=[Depends(_only_known)])
 ONE: Final = "/sessions/{session}"
 
 

@@ -23,7 +23,7 @@ from turnmill.server.problems import invalid, of_http, problem_of
 from turnmill.server.tenants import Tenants
 
 
-class _Asked(BaseModel):
+class _Asked(BaseModel, extra="forbid"):
     dialect: DialectName = ""
     beside: Beside = 0
 
