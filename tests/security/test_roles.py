@@ -131,6 +131,7 @@ async def _everything(client: Any, session: str) -> None:
     await call("summarize", session, timeout_s=30)
     await call("rollback", session, "mine", timeout_s=30)
     await call("trajectory", session, timeout_s=30)
+    await call("turn", session, 3, timeout_s=30)
     await call("remember", "The kayak of Zebedee is vermilion.", timeout_s=30)
     await call("ground", "Which colour has the kayak?", timeout_s=30)
     await call("erase", session, matching="vermilion", timeout_s=30)
