@@ -118,8 +118,7 @@ def chosen(options: Any) -> Iterator[tuple[Session, ModelOf]]:
     for session in sessions:
         if again and session.name in again:
             max_tokens, answers = again[session.name]
-            asked = replayed(answers, model.setup.options)
-            yield replace(session, max_tokens=max_tokens), asked
+            yield replace(session, max_tokens=max_tokens), replayed(answers, model)
         elif session.name in names:
             yield session, lambda _: model
 

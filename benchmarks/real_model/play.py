@@ -102,9 +102,12 @@ def recorded_answers(file: Path) -> dict[str, tuple[int, Answers]]:
     return found
 
 
-def replayed(answers: Answers, options: ModelOptions) -> ModelOf:
-    """Who gives these answers."""
-    return lambda at: OpenAiSummarizer(Recorded(answers.get(at, ()), options.model), options)
+def replayed(answers: Answers, like: OpenAiSummarizer) -> ModelOf:
+    """Who gives these answers, and is believed as far as the model is."""
+    model = like.setup.options.model
+    return lambda at: OpenAiSummarizer.of(
+        replace(like.setup, endpoint=Recorded(answers.get(at, ()), model))
+    )
 
 
 @dataclass(slots=True, kw_only=True)

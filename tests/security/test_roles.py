@@ -102,6 +102,14 @@ async def _go_back(call: Callable[..., Awaitable[Any]], session: str) -> None:
     await call("rewind", session, at=last.seq - 1, timeout_s=30)
 
 
+async def _look_back(call: Callable[..., Awaitable[Any]], session: str) -> None:
+    """At all turns, at one of them, and at what is remembered."""
+    await call("trajectory", session, timeout_s=30)
+    await call("turn", session, 3, timeout_s=30)
+    await call("remember", "The kayak of Zebedee is vermilion.", timeout_s=30)
+    await call("ground", "Which colour has the kayak?", timeout_s=30)
+
+
 async def _everything(client: Any, session: str) -> None:
     """Call every public method there is, awaited where it must be."""
 
@@ -130,10 +138,7 @@ async def _everything(client: Any, session: str) -> None:
     await call("checkpoints", session)
     await call("summarize", session, timeout_s=30)
     await call("rollback", session, "mine", timeout_s=30)
-    await call("trajectory", session, timeout_s=30)
-    await call("turn", session, 3, timeout_s=30)
-    await call("remember", "The kayak of Zebedee is vermilion.", timeout_s=30)
-    await call("ground", "Which colour has the kayak?", timeout_s=30)
+    await _look_back(call, session)
     await call("erase", session, matching="vermilion", timeout_s=30)
     await call("erase", session, turns=[2], timeout_s=30)
     await _go_back(call, session)

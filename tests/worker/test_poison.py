@@ -106,8 +106,9 @@ def test_a_damaged_session_keeps_no_other_of_its_shard_from_being_counted(
     first, damaged, *others = in_one_shard("neighbour", 4)
     # Nobody hints them: only a job for the first one can count the others so soon.
     with redis.Redis.from_url(store.url) as server:
+        silent.open(damaged)
+        _damaged_policy(server, keys_of(silent, damaged))  # before a sweep can count it
         silent.push_many([(name, chat(1)[0]) for name in (first, damaged, *others)])
-        _damaged_policy(server, keys_of(silent, damaged))
 
         send(store.url, ESTIMATE, silent.namespace, first)
 

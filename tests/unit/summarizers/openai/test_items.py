@@ -17,7 +17,12 @@ from turnmill_worker.compaction.items import KINDS, Item, items_of, still_true, 
 from turnmill_worker.compaction.with_digest import digest_of
 from turnmill_worker.summarizers.openai.answers import SCHEMA, items_in
 from turnmill_worker.summarizers.openai.prompts import Entry, entry_of, instructions
-from turnmill_worker.summarizers.openai.verify import Messages, Verifier, values_of
+from turnmill_worker.summarizers.openai.verify import (
+    Messages,
+    Standing,
+    Verifier,
+    values_of,
+)
 
 NONCE = "0123456789ab"
 
@@ -318,6 +323,22 @@ def test_of_a_long_statement_the_first_sentences_are_taken() -> None:
 
     [kept] = verifier().verified([Item("error", f"{first} {more}", (6,))])
     assert kept.text == first
+
+
+def test_a_model_that_is_mostly_wrong_is_believed_no_more_until_it_is_right_again() -> None:
+    standing, said = Standing(), "But never write to my old address again."
+    right = Item("error", "Charging the card failed: the card expired.", (6,))
+    wrong = [Item("finding", f"Lamp {at} is somewhere else entirely.", (4,)) for at in range(12)]
+    rule = Item("rule", said, (5,), said)
+
+    assert verifier(standing=standing).verified([right]) == [right]
+    verifier(standing=standing).verified(wrong)
+    checking = verifier(standing=standing)
+    assert checking.verified([right, rule]) == [rule]
+    assert checking.dropped == {"unreliable": 1}
+    for _ in range(9):
+        verifier(standing=standing).verified([right])
+    assert verifier(standing=standing).verified([right]) == [right]
 
 
 def test_what_was_open_and_is_named_again_later_is_stale() -> None:

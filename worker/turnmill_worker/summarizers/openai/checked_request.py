@@ -30,7 +30,7 @@ from turnmill_worker.summarizers.openai.prompts import (
     instructions,
     text_of,
 )
-from turnmill_worker.summarizers.openai.verify import Messages, Verifier, plain
+from turnmill_worker.summarizers.openai.verify import Messages, Standing, Verifier, plain
 from turnmill_worker.summarizers.redaction import Redactor
 
 _AIM: Final = 0.8
@@ -71,6 +71,7 @@ class Setup:
     prices: Prices
     redactor: Redactor | None
     nonce: Callable[[int], str]
+    standing: Standing = field(default_factory=Standing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,6 +321,7 @@ class Work:
             nonce=self.marks.nonce,
             known=self.known,
             stated=_stated(request),
+            standing=self.setup.standing,
         )
 
     def only_prompt(self) -> Prompt | None:

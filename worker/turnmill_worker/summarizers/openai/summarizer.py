@@ -80,13 +80,9 @@ class OpenAiSummarizer:
     @classmethod
     def of(cls, setup: Setup) -> Self:
         """A summarizer with all of this setup."""
-        return cls(
-            setup.endpoint,
-            setup.options,
-            redactor=setup.redactor,
-            prices=setup.prices,
-            nonce=setup.nonce,
-        )
+        found = cls(setup.endpoint, setup.options)
+        found.setup = setup
+        return found
 
     def __repr__(self) -> str:
         return f"OpenAiSummarizer(model={self.setup.options.model!r})"

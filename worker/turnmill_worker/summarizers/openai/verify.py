@@ -31,6 +31,7 @@ Reason = Literal[
     "copied",
     "stated",
     "duplicate",
+    "unreliable",
 ]
 """Why an item is dropped."""
 
@@ -240,6 +241,37 @@ class Messages:
         return found
 
 
+_FADE: Final = 0.98
+"""What an item counts after the next one: some fifty of them are remembered."""
+
+_NOT_WRONG: Final = frozenset({"copied", "stated", "duplicate", "stale"})
+"""Reasons for which an item is dropped though it may be true."""
+
+
+class Standing:
+    """How much of what a model stated lately was wrong.
+
+    Words can be checked and not what they say together: of a model that is mostly wrong in what
+    can be checked, the rest is not believed either. One is kept for each model of a process.
+    """
+
+    def __init__(self) -> None:
+        self._right = self._wrong = 0.0
+
+    def note(self, right: int, wrong: int) -> None:
+        """So many more items were."""
+        fade = _FADE ** (right + wrong)
+        self._right, self._wrong = self._right * fade + right, self._wrong * fade + wrong
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the model is believed: until two more were wrong than not."""
+        return self._wrong < self._right + _BENEFIT
+
+
+_BENEFIT: Final = 2
+
+
 class Verifier:
     """Lets through what can be believed and is new, item by item.
 
@@ -256,6 +288,7 @@ class Verifier:
         nonce: str,
         known: Iterable[Item] = (),
         stated: Iterable[str] = (),
+        standing: Standing | None = None,
     ) -> None:
         """Nothing was looked at yet.
 
@@ -265,7 +298,9 @@ class Verifier:
             nonce: the code of the request's marks.
             known: items that stand already.
             stated: rules and requests that do.
+            standing: of the model that is asked.
         """
+        self._standing = standing or Standing()
         self.dropped: Counter[str] = Counter()
         self.messages = messages
         self._prompt, self._nonce = plain(prompt), nonce
@@ -274,15 +309,22 @@ class Verifier:
 
     def verified(self, items: Iterable[Item]) -> list[Item]:
         """The items that may stand, with the messages and words that they do rest on."""
-        found = []
+        found, wrong = [], 0
         for item in items:
             held = self.held(item)
             if not isinstance(held, Item):
                 self.dropped[held] += 1
+                wrong += held not in _NOT_WRONG
                 continue
             self._known.append(held.words)
             found.append(held)
-        return found
+        self._standing.note(len(found), wrong)
+        if self._standing.is_good:
+            return found
+        own = [item for item in found if item.kind in _USERS_OWN]
+        if len(own) < len(found):
+            self.dropped["unreliable"] += len(found) - len(own)
+        return own
 
     def held(self, item: Item) -> Item | Reason:
         """The item as it may stand, or why it must not.
