@@ -244,15 +244,18 @@ class Messages:
 _FADE: Final = 0.98
 """What an item counts after the next one: some fifty of them are remembered."""
 
-_NOT_WRONG: Final = frozenset({"copied", "stated", "duplicate", "stale"})
-"""Reasons for which an item is dropped though it may be true."""
+_MADE_UP: Final = frozenset(
+    {"unknown-message", "unknown-value", "unsupported", "from-a-tool", "loop", "prompt", "marks"}
+)
+_SAID_ALREADY: Final = frozenset({"copied", "stated", "duplicate", "stale"})
+"""Reasons that say something of a model: what it makes up, and what is true and not new."""
 
 
 class Standing:
-    """How much of what a model stated lately was wrong.
+    """How much of what a model stated lately was made up.
 
-    Words can be checked and not what they say together: of a model that is mostly wrong in what
-    can be checked, the rest is not believed either. One is kept for each model of a process.
+    Words can be checked and not what they say together: of a model that mostly makes up what can
+    be checked, the rest is not believed either. One is kept for each model of a process.
     """
 
     def __init__(self) -> None:
@@ -309,16 +312,17 @@ class Verifier:
 
     def verified(self, items: Iterable[Item]) -> list[Item]:
         """The items that may stand, with the messages and words that they do rest on."""
-        found, wrong = [], 0
+        found, right, wrong = [], 0, 0
         for item in items:
             held = self.held(item)
             if not isinstance(held, Item):
                 self.dropped[held] += 1
-                wrong += held not in _NOT_WRONG
+                right += held in _SAID_ALREADY
+                wrong += held in _MADE_UP
                 continue
             self._known.append(held.words)
             found.append(held)
-        self._standing.note(len(found), wrong)
+        self._standing.note(right + len(found), wrong)
         if self._standing.is_good:
             return found
         own = [item for item in found if item.kind in _USERS_OWN]
