@@ -23,7 +23,7 @@ from turnmill.contract.context import NO_COMPACTION
 from turnmill.contract.names import SessionId
 from turnmill.contract.results import Bill
 from turnmill_cli.options import AllNamespaces, Connection, JsonFlag, views_of_all
-from turnmill_cli.output import clean, needing, print_json, print_rows, stdout
+from turnmill_cli.output import clean, count, needing, print_json, print_rows, stdout
 
 if TYPE_CHECKING:
     from turnmill_cli.broker_view import BrokerView
@@ -289,7 +289,8 @@ def _drawn(found: Mapping[str, Any]) -> Group:
         is_bad = name == "models" and not all(each["ok"] for each in found["models"].values())
         is_bad = is_bad or (name == "queues" and found["broker"] != "ok")
         table.add_row(name, Text(clean(told) or "none", style="yellow" if is_bad else ""))
-    return Group(Text(f"turnmill top, {at:%H:%M:%S}, {found['namespaces']:,} namespaces"), table)
+    title = f"turnmill top, {at:%H:%M:%S}, {count(found['namespaces'], 'namespace')}"
+    return Group(Text(title), table)
 
 
 def _counts(found: Mapping[str, int]) -> str:
