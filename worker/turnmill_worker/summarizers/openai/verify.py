@@ -251,6 +251,10 @@ _SAID_ALREADY: Final = frozenset({"copied", "stated", "duplicate", "stale"})
 """Reasons that say something of a model: what it makes up, and what is true and not new."""
 
 
+_BENEFIT: Final = 2
+"""So many more may be made up than not, before a model is not believed."""
+
+
 class Standing:
     """How much of what a model stated lately was made up.
 
@@ -268,11 +272,8 @@ class Standing:
 
     @property
     def is_good(self) -> bool:
-        """Whether the model is believed: until two more were wrong than not."""
+        """Whether the model is believed."""
         return self._wrong < self._right + _BENEFIT
-
-
-_BENEFIT: Final = 2
 
 
 class Verifier:
@@ -367,11 +368,11 @@ class Verifier:
             if not where:
                 return "unknown-message"
             seqs = (where,)
-            item = item._replace(kind="finding" if item.kind == "decision" else item.kind)
+            item = _as_found(item)
         words, seq = self._said(item.quote, seqs)
         if all(map(messages.only_user, seqs)):
             if not words and item.kind in _FOUND and messages.is_pasted(item.words, seqs):
-                return item._replace(kind="finding", seqs=seqs)
+                return _as_found(item)._replace(seqs=seqs)
             if not words:
                 words, seq = messages.users_nearest(item.words, seqs)
             return Item("said", words, (seq,)) if words else "not-the-users"
@@ -441,6 +442,11 @@ class Verifier:
         own = [seq for seq in seqs if self.messages.users(seq)]
         around = (*own, *(seq - 1 for seq in own))
         return says(self.messages.words(around, spoken=True), words, least=LEAST_BY_USER)
+
+
+def _as_found(item: Item) -> Item:
+    """The item without a claim that somebody decided it."""
+    return item._replace(kind="finding") if item.kind == "decision" else item
 
 
 def _whole_sentences(text: str) -> str:
