@@ -71,7 +71,7 @@ class Setup:
     prices: Prices
     redactor: Redactor | None
     nonce: Callable[[int], str]
-    standing: Standing = field(default_factory=Standing)
+    standing: Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

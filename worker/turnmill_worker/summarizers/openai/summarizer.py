@@ -45,6 +45,7 @@ from turnmill_worker.summarizers.openai.endpoint import (
     read_key,
 )
 from turnmill_worker.summarizers.openai.prices import Prices, load_prices
+from turnmill_worker.summarizers.openai.verify import Standing
 from turnmill_worker.summarizers.redaction import Redactor, load_redactor
 
 
@@ -59,6 +60,7 @@ class OpenAiSummarizer:
         redactor: Redactor | None = None,
         prices: Prices | None = None,
         nonce: Callable[[int], str] = secrets.token_hex,
+        standing: Standing | None = None,
     ) -> None:
         """A summarizer; nothing is sent yet.
 
@@ -68,6 +70,7 @@ class OpenAiSummarizer:
             redactor: what is applied to all text before it leaves.
             prices: what tokens cost; OpenAI's list prices when None.
             nonce: makes the code of a request's marks: this many bytes as hex digits.
+            standing: how far the model is believed; nothing is held against it when None.
         """
         self.setup = Setup(
             endpoint=endpoint,
@@ -75,14 +78,20 @@ class OpenAiSummarizer:
             prices=prices or load_prices(),
             redactor=redactor,
             nonce=nonce,
+            standing=standing or Standing(),
         )
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
         """A summarizer with all of this setup."""
-        found = cls(setup.endpoint, setup.options)
-        found.setup = setup
-        return found
+        return cls(
+            setup.endpoint,
+            setup.options,
+            redactor=setup.redactor,
+            prices=setup.prices,
+            nonce=setup.nonce,
+            standing=setup.standing,
+        )
 
     def __repr__(self) -> str:
         return f"OpenAiSummarizer(model={self.setup.options.model!r})"
