@@ -292,6 +292,12 @@ class _Seen:
     beside: Beside = Beside()  # noqa: RUF009 - it cannot change
     is_open: bool = False
 
+    def fork(self, words: Sequence[str]) -> int | None:
+        """How many messages of a history are in this session, if others follow them there."""
+        both = zip(self.words, words, strict=False)
+        fork = next((at for at, (its, ours) in enumerate(both) if its != ours), len(words))
+        return fork if fork < len(self.words) else None
+
 
 class Scattered(Exception):
     """None of the sessions looked at follows this history alone."""
@@ -362,24 +368,20 @@ class Follower:
         """Push what is new in a history that was followed here before; else do nothing."""
         words = chain(messages)
         name = self._line(session, words)
-        if name in self._seen and self._fork(name, words) is None:
+        seen = self._seen.get(name)
+        if seen is not None and seen.fork(words) is None:
             with self._begun_anew_if_it_fails(name):
-                turns = self._turns(name, messages, words)
-                many = ((name, turn) for turn in turns)
+                many = ((name, turn) for turn in self._turns(seen, messages, words))
                 pushed = await answer(self._client.push_many(many, on_too_large="cut"))
-            self._note(name, words, pushed)
+            self._note(name, seen, words, pushed)
 
     def _line(self, session: str, words: Sequence[str]) -> str:
         """The session, or the branch that this history was last in."""
         name = self._branches.get(session, session)
-        return session if self._fork(name, words) is not None else name
+        return session if self._known(name).fork(words) is not None else name
 
-    def _fork(self, name: str, words: Sequence[str]) -> int | None:
-        """How many messages of the history are in this session, if others follow them there."""
-        known = self._seen.get(name, _Seen()).words
-        both = zip(known, words, strict=False)
-        fork = next((at for at, (its, ours) in enumerate(both) if its != ours), len(words))
-        return fork if fork < len(known) else None
+    def _known(self, name: str) -> _Seen:
+        return self._seen.get(name, _Seen())
 
     async def _advance(
         self,
@@ -393,14 +395,18 @@ class Follower:
         await self._expire(name)
         if name not in self._seen:
             await self._learn(name, words)
-        if (fork := self._fork(name, words)) is not None:
+        if (fork := self._known(name).fork(words)) is not None:
             return fork
         await self._open(name, beside, policy)
+        # One look from here on: others may push to this session meanwhile, and note what they did.
+        seen = self._known(name)
+        if (fork := seen.fork(words)) is not None:
+            return fork
         with self._begun_anew_if_it_fails(name):
-            turns = self._turns(name, messages, words)
+            turns = self._turns(seen, messages, words)
             step = self._client.step_many(name, turns, on_too_large="cut")
             pushed, context = await answer(step)
-        seen = self._note(name, words, pushed)
+        seen = self._note(name, seen, words, pushed)
         if len(seen.words) < len(words):
             return len(seen.words)
         return context if context.last_seq == seen.seq else len(words)
@@ -426,13 +432,13 @@ class Follower:
         its = [each.decode().removeprefix(f"{self._prefix}-") for each in ids if each]
         forgotten = words.index(its[0]) if its and its[0] in words else 0
         if its:
-            seen = self._seen.get(name, _Seen())
+            seen = self._known(name)
             seen = replace(seen, words=(*words[:forgotten], *its), seq=int(last_seq))
             keep(self._seen, name, seen, SESSIONS)
         return bool(its)
 
     async def _open(self, name: str, beside: Beside, policy: Policy | str | None) -> None:
-        seen = self._seen.get(name, _Seen())
+        seen = self._known(name)
         if beside == seen.beside and (policy is None or seen.is_open):
             return
         given = None if seen.is_open else policy
@@ -440,13 +446,12 @@ class Follower:
         keep(self._seen, name, replace(seen, beside=beside, is_open=True), SESSIONS)
 
     def _turns(
-        self, name: str, messages: Sequence[JsonMessage], words: Sequence[str]
+        self, seen: _Seen, messages: Sequence[JsonMessage], words: Sequence[str]
     ) -> list[TurnLike]:
         """What the session lacks of the history."""
-        known = len(self._seen.get(name, _Seen()).words)
         return [
             {"messages": [messages[at]], "turn_id": f"{self._prefix}-{words[at]}"}
-            for at in range(known, len(words))
+            for at in range(len(seen.words), len(words))
         ]
 
     @contextmanager
@@ -457,9 +462,10 @@ class Follower:
             self._seen.pop(name, None)  # pushing again stores nothing twice
             raise
 
-    def _note(self, name: str, words: Sequence[str], pushed: Sequence[Pushed]) -> _Seen:
+    def _note(
+        self, name: str, seen: _Seen, words: Sequence[str], pushed: Sequence[Pushed]
+    ) -> _Seen:
         """What the session has now: of the history what comes before other turns."""
-        seen = self._seen.get(name, _Seen())
         known = len(seen.words)
         self.counts.pushed += sum(not one.duplicate for one in pushed)
         seqs = [one.seq for one in pushed]
