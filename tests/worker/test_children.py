@@ -186,6 +186,25 @@ def test_a_rule_and_a_request_of_one_turn_are_one_turn_of_the_child(
     assert ASKED not in str(client.read("child").messages)
 
 
+def test_a_request_that_its_parent_had_no_room_for_is_whole_in_the_child(
+    client: ContextClient,
+) -> None:
+    asked = "\n".join(f"Rebuild the billing report of depot {at}." for at in range(60))
+    client.open("s", SMALL)
+    push_all(client, "s", [_user(asked), *chat(60)])
+    until_settled(client, "s")
+    assert asked not in str(client.read("s").messages[0]["content"])
+
+    client.open("narrow", parent="s")
+    client.open("wide", Policy(max_tokens=16_000), parent="s")
+
+    narrow, wide = client.read("narrow"), client.read("wide")
+    assert asked in wide.messages[0]["content"]
+    assert asked not in narrow.messages[0]["content"]
+    assert narrow.tokens < SMALL.max_tokens
+    assert client.turn("narrow", 1).messages == (_user(asked),)
+
+
 def test_a_child_keeps_what_it_has_when_its_parent_is_forgotten(client: ContextClient) -> None:
     _parent(client)
     client.open("child", parent="s")

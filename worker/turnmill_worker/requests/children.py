@@ -83,7 +83,7 @@ class Children:
         return self._forking.begin(ref, new, partial(self._begun, new=new, policy=policy))
 
     def _begun(self, now: Life, *, new: SessionRef, policy: Policy | None, fork: Fork) -> Begun:
-        snapshot = self._snapshot(now.ref, policy)
+        snapshot = _with_whole_requests(self._snapshot(now.ref, policy), now.turns)
         counter = self._counters(snapshot.policy.encoding, snapshot.policy.image_formula)
         heard = Heard(snapshot, counter)
         through = snapshot.counted_seq
@@ -92,12 +92,13 @@ class Children:
         requests = [r for r in heard.requests(through, rules) if r.seq not in erased]
         changes = set(heard.changes(_texts(rules, requests), through).values())
         changes |= {rule.revised for rule in rules if rule.revised}
-        said = ((turn.seq, decode_json(turn.messages)) for turn in now.turns if turn.seq in changes)
+        asked = changes.union(each.seq for each in requests)
+        said = ((turn.seq, decode_json(turn.messages)) for turn in now.turns if turn.seq in asked)
         pinned = [(pin.seq, pin.messages) for pin in snapshot.stored.pins]
         words = list(_words(rules, requests, _whole([*said, *pinned])))
         turns = [_turn(at, each, now, fork, counter) for at, each in enumerate(words, 1)]
         places = _Places(words)
-        stored = places.context(rules)
+        stored = places.context(rules, requests)
         stored = stored.model_copy(update={"tokens": counter.count_messages(render_head(stored))})
         begun = Begun(
             ref=new,
@@ -129,12 +130,27 @@ class Children:
         return replace(found, policy=policy, system_tokens=0, ratio=0.0) if policy else found
 
 
+def _with_whole_requests(snapshot: Snapshot, turns: Sequence[ArchivedTurn]) -> Snapshot:
+    """The snapshot with requests as they were said: a child may have more room than its parent."""
+    stored = snapshot.stored
+    asked = {each.seq for each in stored.requests}
+    said = ((turn.seq, decode_json(turn.messages)) for turn in turns if turn.seq in asked)
+    whole = {each.seq: each for each in _whole(said)}
+    requests = tuple(
+        each.model_copy(update={"text": found.text, "images": found.images, "images_gone": 0})
+        if (found := whole.get(each.seq))
+        else each
+        for each in stored.requests
+    )
+    return replace(snapshot, stored=stored.model_copy(update={"requests": requests}))
+
+
 def _texts(rules: Sequence[Rule], requests: Sequence[OpenRequest]) -> str:
     return "\n".join([*(rule.text for rule in rules), *(each.text for each in requests)])
 
 
 def _whole(turns: Iterable[tuple[int, Sequence[JsonMessage]]]) -> Iterator[OpenRequest]:
-    """All that the user says in these turns: they change what stands, or are pinned."""
+    """All that the user says in these turns, where the parent's context may have cut it."""
     asked = (Asked(seq, messages, ()).request for seq, messages in turns)
     return (each for each in asked if each.text.strip())
 
@@ -143,7 +159,7 @@ def _words(
     rules: Sequence[Rule], requests: Sequence[OpenRequest], whole: Iterable[OpenRequest]
 ) -> Iterator[Words]:
     """All that stands, by the turn it is from."""
-    asked = {each.seq: each for each in (*whole, *requests)}
+    asked = {each.seq: each for each in (*requests, *whole)}
     for seq in sorted({*asked, *(rule.seq for rule in rules)}):
         own = tuple(rule for rule in rules if rule.seq == seq)
         beside = asked[seq].text if seq in asked else ""
@@ -164,9 +180,10 @@ class _Places:
             for place, rule in enumerate(each.rules, 1)
         }
 
-    def context(self, rules: Sequence[Rule]) -> StoredContext:
-        """The child's first context."""
-        requests = [each.request for each in self._words if each.request]
+    def context(self, rules: Sequence[Rule], fitted: Sequence[OpenRequest]) -> StoredContext:
+        """The child's first context, with requests as they fit."""
+        fits = {each.seq: each for each in fitted}
+        requests = [fits.get(each.seq, each.request) for each in self._words if each.request]
         return StoredContext(
             version=Version(1),
             watermark=Seq(len(self._words)),
