@@ -220,8 +220,7 @@ class Field:
     def child(self, session: str) -> None:
         """It begins with the rules, and with what the user said in some turns, of its parent."""
         twin, new = self.twins[session], f"s{len(self.twins)}"
-        # With room for what was asked: then its number is not cut out.
-        self.children.begin(self.ref(session), self.ref(new), Policy(max_tokens=4096))
+        self.children.begin(self.ref(session), self.ref(new), None)
         assert self.laid_down(new) == twin.rules
         turns = []
         for turn in self.exporting.trajectory(self.ref(new)).turns:
@@ -229,6 +228,7 @@ class Field:
             [origin] = (t for t in twin.kept if re.search(rf"{named}\b", t.text))
             assert not origin.is_erased
             messages = list(turn.messages)
+            assert [message["content"] for message in messages] == [origin.text]
             is_rule = origin.is_rule
             said = Said(turn.seq, turn.turn_id, messages, is_rule=is_rule, origin=origin.key)
             turns.append(said)
