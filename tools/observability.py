@@ -76,10 +76,11 @@ class Alert(NamedTuple):
 ALERTS: Final = (
     Alert(
         "WorkerDown",
-        f"up{{{JOB}}} == 0",
+        # Where targets are looked up, one that is gone is none: of all that are gone, nobody tells.
+        f"up{{{JOB}}} == 0 or absent(up{{{JOB}}})",
         "15s",
         "critical",
-        "A worker or server does not answer at {{ $labels.instance }}",
+        "A worker or server does not answer{{ with $labels.instance }} at {{ . }}{{ end }}",
         "`doctor`: workers, none answered",
     ),
     Alert(
@@ -105,6 +106,14 @@ ALERTS: Final = (
         "warning",
         "A session has waited {{ $value | humanizeDuration }} to be counted",
         "`doctor`: backlog",
+    ),
+    Alert(
+        "CompactionsLate",
+        f"{most(n(worker.DUE))} > 30",
+        "10s",
+        "warning",
+        "A session has been due to be compacted for {{ $value | humanizeDuration }}",
+        "a session is over its limit, and nothing happens",
     ),
     Alert(
         "ReadsCut",
@@ -214,7 +223,11 @@ PANELS: Final = (
         },
     ),
     Panel("Reads that were cut to fit", "percentunit", {"share": f"{CUT} / {READS}"}),
-    Panel("Oldest in the backlog", "s", {"age": most(n(worker.BACKLOG))}),
+    Panel(
+        "Oldest that wait",
+        "s",
+        {"to be counted": most(n(worker.BACKLOG)), "to be compacted": most(n(worker.DUE))},
+    ),
     Panel(
         "Sessions that wait", "short", _states("backlog", "due", "later", "parked", "unarchived")
     ),
