@@ -47,7 +47,9 @@ def quantile(share: float, instrument: Instrument, by: str = "") -> str:
 
 STATE: Final = 'state="%s"'
 READS: Final = rate(n(agent.CALLS, 'operation=~"read|step"', part="count"))
-CUT: Final = rate(n(agent.CALLS, 'projected="true"', part="count"))
+CUT_TO_FIT: Final = 'projected="true"'
+# Where none was cut there is no such series.
+CUT: Final = f"({rate(n(agent.CALLS, CUT_TO_FIT, part='count'))} or vector(0))"
 WRITTEN: Final = rate(n(worker.COMPACTIONS, 'summarizer!~"none|extractive"'))
 # An endpoint that is away has written no answer that could be refused.
 REFUSED: Final = rate(
