@@ -57,6 +57,7 @@ _HEADERS: Final[Mapping[str, tuple[type, ...]]] = {
 """What a hint's headers may say. Celery acts on others too, and nobody here sends them."""
 
 LATEST_MS: Final = 2**53
+"""A time after that is none."""
 
 _NAMES: Final = frozenset({"id", "task"})
 
