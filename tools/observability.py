@@ -47,7 +47,9 @@ def quantile(share: float, instrument: Instrument, by: str = "") -> str:
 
 STATE: Final = 'state="%s"'
 READS: Final = rate(n(agent.CALLS, 'operation=~"read|step"', part="count"))
-CUT: Final = rate(n(agent.CALLS, 'projected="true"', part="count"))
+CUT_TO_FIT: Final = 'projected="true"'
+# Where none was cut there is no such series.
+CUT: Final = f"({rate(n(agent.CALLS, CUT_TO_FIT, part='count'))} or vector(0))"
 WRITTEN: Final = rate(n(worker.COMPACTIONS, 'summarizer!~"none|extractive"'))
 # An endpoint that is away has written no answer that could be refused.
 REFUSED: Final = rate(
@@ -76,10 +78,11 @@ class Alert(NamedTuple):
 ALERTS: Final = (
     Alert(
         "WorkerDown",
-        f"up{{{JOB}}} == 0",
+        # Where targets are looked up, one that is gone is none: of all that are gone, nobody tells.
+        f"up{{{JOB}}} == 0 or absent(up{{{JOB}}})",
         "15s",
         "critical",
-        "A worker or server does not answer at {{ $labels.instance }}",
+        "A worker or server does not answer{{ with $labels.instance }} at {{ . }}{{ end }}",
         "`doctor`: workers, none answered",
     ),
     Alert(
@@ -105,6 +108,14 @@ ALERTS: Final = (
         "warning",
         "A session has waited {{ $value | humanizeDuration }} to be counted",
         "`doctor`: backlog",
+    ),
+    Alert(
+        "CompactionsLate",
+        f"{most(n(worker.DUE))} > 30",
+        "10s",
+        "warning",
+        "A session has been due to be compacted for {{ $value | humanizeDuration }}",
+        "a session is over its limit, and nothing happens",
     ),
     Alert(
         "ReadsCut",
@@ -214,7 +225,11 @@ PANELS: Final = (
         },
     ),
     Panel("Reads that were cut to fit", "percentunit", {"share": f"{CUT} / {READS}"}),
-    Panel("Oldest in the backlog", "s", {"age": most(n(worker.BACKLOG))}),
+    Panel(
+        "Oldest that wait",
+        "s",
+        {"to be counted": most(n(worker.BACKLOG)), "to be compacted": most(n(worker.DUE))},
+    ),
     Panel(
         "Sessions that wait", "short", _states("backlog", "due", "later", "parked", "unarchived")
     ),

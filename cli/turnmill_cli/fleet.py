@@ -235,6 +235,7 @@ def _waiting(view: RedisView, views: Sequence[RedisView]) -> dict[str, Any]:
     return {
         "sessions": states,
         "backlog_age_s": oldest_s[telemetry.BACKLOG.name],
+        "due_age_s": oldest_s[telemetry.DUE.name],
         "archive_lag_s": oldest_s[telemetry.ARCHIVE.name],
     }
 
@@ -263,7 +264,7 @@ def _drawn(found: Mapping[str, Any]) -> Group:
         f"{found['commits_last_minute']:,} compactions in the last, "
         f"{bill['compactions']:,} in {found['minutes']:,} minutes",
         "sessions": _counts(found["sessions"]),
-        "oldest": f"{found['backlog_age_s']:.1f} s in the backlog, "
+        "oldest": f"{found['backlog_age_s']:.1f} s in the backlog, {found['due_age_s']:.1f} s due, "
         f"{found['archive_lag_s']:.1f} s for the archive",
         "queues": _queues(found["queues"], found["queues_oldest_s"])
         if found["broker"] == "ok"

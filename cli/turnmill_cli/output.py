@@ -27,6 +27,7 @@ from turnmill.contract.errors import (
     UnknownSession,
     UnknownTemplate,
 )
+from turnmill.contract.job_outcomes import ASKED_AGAIN
 
 NO_REDIS = "start it (`turnmill up`), or correct --redis-url / TURNMILL_REDIS_URL"
 """What to do when Redis cannot be reached."""
@@ -221,13 +222,22 @@ def clean(text: str) -> str:
 
 
 def items_line(items: Mapping[str, int]) -> str:
-    """``2 items kept, 3 not: 2 unsupported, 1 loop``; ``""`` where a model made none."""
-    dropped = {why: many for why, many in items.items() if why != "kept"}
-    if not items:
-        return ""
-    kept = f"{count(items.get('kept', 0), 'item')} kept"
-    reasons = ", ".join(f"{many:,} {why}" for why, many in dropped.items())
-    return f"{kept}, {sum(dropped.values()):,} not: {reasons}" if dropped else kept
+    """``2 items kept, 3 not: 2 unsupported, 1 loop; asked again: 1 unfinished``, or what is of it.
+
+    ``""`` where a model made none, and was asked once.
+    """
+    dropped, again = {**items}, {}
+    kept = dropped.pop("kept", 0)
+    for why in [each for each in items if each.startswith(ASKED_AGAIN)]:
+        again[why.removeprefix(ASKED_AGAIN)] = dropped.pop(why)
+    parts = [f"{count(kept, 'item')} kept"] if kept or dropped else []
+    if dropped:
+        parts[0] += f", {sum(dropped.values()):,} not: {_reasons(dropped)}"
+    return "; ".join([*parts, *([f"{ASKED_AGAIN}{_reasons(again)}"] if again else [])])
+
+
+def _reasons(found: Mapping[str, int]) -> str:
+    return ", ".join(f"{many:,} {why}" for why, many in found.items())
 
 
 def count(number: int, noun: str) -> str:

@@ -69,7 +69,15 @@ _MOST_LINE: Final = 1_200
 """Characters of one line: a passage and where it is from; notes and summaries may be longer."""
 
 
-class Recall(BaseModel, frozen=True, extra="ignore", hide_input_in_errors=True):
+def _or_null(schema: dict[str, Any]) -> None:
+    for name, field in schema["properties"].items():
+        if "type" in field:
+            schema["properties"][name] = {"anyOf": [field, {"type": "null"}]}
+
+
+class Recall(
+    BaseModel, frozen=True, extra="ignore", hide_input_in_errors=True, json_schema_extra=_or_null
+):
     """What a model asks for."""
 
     # Extra fields are ignored: models add some of their own invention, which harm nobody.

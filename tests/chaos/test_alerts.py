@@ -153,3 +153,16 @@ def test_what_breaks_fires_its_alert_within_a_minute(
         model.__exit__()
         prometheus.fires("TurnmillBreakerOpen", lambda: push("unanswered"))
         prometheus.fires("TurnmillRedisFull", lambda: fill(server))
+
+
+def test_a_queue_whose_workers_are_gone_for_good_is_told_by_what_waits(
+    store: EmbeddedRedis, prometheus: Prometheus, tmp_path: Path
+) -> None:
+    """Where targets are looked up, a worker that is gone is none that could be down."""
+    told = {"TURNMILL_METRICS_PORT": str(prometheus.ports[0])}
+    with (
+        begun(store, tmp_path, "counting", "estimate", **told),
+        ContextClient(store.url) as client,
+    ):
+        client.open("s", ROLLING)
+        prometheus.fires("TurnmillCompactionsLate", lambda: push_all(client, "s", chat(90)))

@@ -102,9 +102,13 @@ def _shown(capsys: pytest.CaptureFixture[str], *steps: CommittedContext) -> str:
 def test_what_became_of_a_models_items_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     refused = _step(failed=("UnusableSummary: no-items",))
 
-    shown = _shown(capsys, _step(items={"kept": 2, "unsupported": 3, "loop": 1}), refused)
+    items = {"kept": 2, "unsupported": 3, "loop": 1, "asked again: refused": 1}
+    template = _step(items={"kept": 0, "asked again: over-budget": 1})
 
-    assert "2 items kept, 4 not: 3 unsupported, 1 loop\n" in shown
+    shown = _shown(capsys, _step(items=items), template, refused)
+
+    assert "2 items kept, 4 not: 3 unsupported, 1 loop; asked again: 1 refused\n" in shown
+    assert "    asked again: 1 over-budget\n" in shown
     assert "failed before: UnusableSummary: no-items\n" in shown
     assert shown.count("kept") == 1
 

@@ -500,7 +500,9 @@ def test_the_doctor_warns_when_most_answers_of_a_model_are_refused(
     client.push("s", {"role": "user", "content": "x"})
     keys = session_keys(client.namespace, SessionId("s"))
     why = ["UnusableSummary: wrong-language", "CircuitOpen"]
-    for record in [{"model": "extractive", "failed": why}] * refused + [{"model": "m"}] * 3:
+    again = {"model": "m", "items": {"kept": 1, "asked again: refused": 1}}
+    stood_in = [{"model": "extractive", "failed": why}] * (refused - 1)
+    for record in [*stood_in, again, {"model": "m"}, {"model": "m"}]:
         redis_client.xadd(keys.compactions, {"record": json.dumps(record)})
 
     found = checks(turnmill("doctor", "--json"))["answers"]

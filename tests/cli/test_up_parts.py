@@ -237,14 +237,13 @@ def test_flower_tells_an_outcome_as_a_sentence(result: object, told: object) -> 
 
 def test_flower_shows_what_stood_in_how_long_a_job_waited_and_what_it_cost() -> None:
     told = "{'outcome': 'committed', 'session': 's', 'model': 'm', 'failed': ('X',), "
-    told += "'cost_usd': 0.0021}"
+    told += "'cost_usd': 0.0021, 'waited_s': 3.4}"
     task = SimpleNamespace(state="SUCCESS", args="('n', 's')", result=told, exception=None)
-    task.received, task.started = 1.0, 4.0
 
     shown = format_task(task)
 
     assert shown.state == "STOOD IN"
-    assert shown.result == "committed s (m after X): $0.0021 (waited 3 s in its worker)"
+    assert shown.result == "committed s (m after X): $0.0021, waited 3 s to begin"
 
 
 RUNNING = UpRunning("redis://127.0.0.1:7/0", "")

@@ -51,11 +51,13 @@ def test_each_alert_names_a_row_that_says_what_to_do(alert: object) -> None:
 JOBS = 'turnmill_job_duration_seconds_count{task="archive",error_type="ArchiveUnavailable"}'
 CALLS = 'turnmill_client_duration_seconds_count{operation="read",projected="%s"}'
 SCORES = "turnmill_compaction_quality_%s"
+UP = {'up{job="turnmill",instance="a"}': "1x60"}
 FIRING = {
     "WorkerDown": {'up{job="turnmill",instance="a"}': "0x60"},
     "RedisDown": {'turnmill_redis_up{instance="a"}': "0x60"},
     "RedisFull": {"turnmill_redis_memory_ratio": "0.95x60"},
     "BacklogOld": {"turnmill_backlog_age_seconds": "61x60"},
+    "CompactionsLate": {"turnmill_due_age_seconds": "31x60"},
     "ReadsCut": {CALLS % "true": "0+1x60", CALLS % "false": "0+9x60"},
     "SessionsParked": {'turnmill_sessions{state="parked",namespace="a"}': "1x60"},
     "BreakerOpen": {'turnmill_model_breaker{model="m",endpoint="e"}': "1x60"},
@@ -67,11 +69,12 @@ FIRING = {
 """By alert, what is wrong for an hour."""
 
 FINE = {
-    'up{job="turnmill",instance="a"}': "1x60",
+    **UP,
     'turnmill_redis_up{instance="a"}': "0x60",
     'turnmill_redis_up{instance="b"}': "1x60",
     "turnmill_redis_memory_ratio": "0.5x60",
     "turnmill_backlog_age_seconds": "5x60",
+    "turnmill_due_age_seconds": "25x60",
     CALLS % "true": "0+1x60",
     CALLS % "false": "0+99x60",
     'turnmill_sessions{state="parked",namespace="a"}': "0x60",
@@ -126,7 +129,12 @@ def test_promtool_takes_the_rules() -> None:
 @needs_promtool
 @pytest.mark.parametrize("alert", [alert.name for alert in ALERTS])
 def test_each_alert_fires_alone(alert: str, tmp_path: Path) -> None:
-    ends_well(tmp_path, FIRING[alert], [alert])
+    ends_well(tmp_path, UP | FIRING[alert], [alert])
+
+
+@needs_promtool
+def test_that_nobody_is_there_is_told_too(tmp_path: Path) -> None:
+    ends_well(tmp_path, {"turnmill_backlog_age_seconds": "5x60"}, ["WorkerDown"])
 
 
 @needs_promtool

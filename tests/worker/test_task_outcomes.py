@@ -5,17 +5,28 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
 import redis
 
 from tests.processes import wait_until
-from tests.worker.harness import ROLLING, Events, grown, in_one_shard, keys_of, send, user
+from tests.worker.harness import (
+    ROLLING,
+    Events,
+    grown,
+    in_one_shard,
+    keys_of,
+    plain_celery,
+    send,
+    user,
+)
 from turnmill import ContextClient, Policy, SilentWaker
 from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.jobs import COMPACT, ESTIMATE, SUMMARIZE
+from turnmill.hint.thrifty_broker import SENT
 
 pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("worker")]
 
@@ -84,6 +95,17 @@ def test_unknown_for_a_session_nobody_opened(
     send(store.url, task, namespace, session)
 
     _outcome(listening, session, "unknown")
+
+
+def test_a_job_says_how_long_its_message_waited(
+    store: EmbeddedRedis, namespace: str, listening: Events, session: str
+) -> None:
+    earlier_ms = int(time.time() * 1000) - 30_000
+    with plain_celery(store.url) as app:
+        headers = {SENT: earlier_ms}
+        app.send_task(COMPACT, args=(namespace, session), queue="compact", headers=headers)
+
+    assert 30 <= (_outcome(listening, session, "unknown").waited_s or 0) < 50
 
 
 def test_leased_while_somebody_else_has_the_session(

@@ -166,6 +166,7 @@ def test_sessions_over_their_limits_are_counted(
 
         assert scraped.value(state, 'state="due"') + scraped.value(state, 'state="later"') == 2
         assert scraped.value("turnmill_queue_depth", 'queue="compact"') > 0
+        wait_until(lambda: scraped.value("turnmill_due_age_seconds") > 1, what="due for long")
 
 
 class Collector:

@@ -25,6 +25,7 @@ from turnmill.contract.errors import (
 )
 from turnmill.contract.job_outcomes import Outcome
 from turnmill.contract.names import Namespace, SessionId, namespace, session_id
+from turnmill.hint.thrifty_broker import SENT
 from turnmill_worker import telemetry, wiring
 from turnmill_worker.errors import InternalError, where
 from turnmill_worker.ports.values import SessionRef
@@ -41,6 +42,9 @@ again: seldom, in case all workers are older, or lack the key."""
 MOST_HANDED_ON = 10_000
 _handed_on: dict[SessionRef, float] = {}
 """Until when no hint of a session is handed on again."""
+
+LONG_S = 1.0
+"""A job that waited less is not worth a word."""
 
 Stage = Callable[[Parts, SessionRef], Outcome]
 
@@ -194,10 +198,18 @@ def _trace_of(ref: SessionRef) -> str:
     return telemetry.traces_in(getattr(request, telemetry.HEADER, None)).get(ref.session, "")
 
 
+def _waited_s() -> float | None:
+    """For how long the job's message waited, in the broker and in this worker, if it was long."""
+    sent_ms = getattr(current_task.request if current_task else None, SENT, None)
+    waited_s = 0.0 if sent_ms is None else time.time() - sent_ms / 1000
+    return round(waited_s, 1) if waited_s >= LONG_S else None
+
+
 def _without_words(name: str, stage: Stage, parts: Parts, ref: SessionRef) -> Outcome:
     """Run a stage; whatever it raises reaches logs and Flower without a conversation's words."""
+    waited_s = _waited_s()
     try:
-        outcome = stage(parts, ref)
+        outcome = stage(parts, ref).model_copy(update={"waited_s": waited_s})
     except (CannotDecrypt, NewerFormat) as error:
         # The session is left as it is, for a worker that can read it: upgrade this one, or give it
         # the key.

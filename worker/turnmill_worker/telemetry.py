@@ -54,7 +54,7 @@ FAILED: Final = Instrument(
 ITEMS: Final = Instrument(
     "counter",
     "turnmill.summaries.items",
-    "Statements of models, kept or not, by the check that they failed",
+    "Statements of models, kept or not, by the check that they failed; answers asked for again",
     labels=("what", "namespace"),
 )
 MODEL: Final = Instrument(
@@ -89,6 +89,13 @@ BACKLOG: Final = Instrument(
     unit="s",
     labels=("namespace",),
 )
+DUE: Final = Instrument(
+    "gauge",
+    "turnmill.due.age",
+    "For how long a session has been due to be compacted without a worker that does it, at most",
+    unit="s",
+    labels=("namespace",),
+)
 ARCHIVE: Final = Instrument(
     "gauge",
     "turnmill.archive.lag",
@@ -116,7 +123,7 @@ NAMESPACES: Final = Instrument(
     labels=("counted",),
 )
 
-GAUGES: Final = (SESSIONS, BACKLOG, ARCHIVE, QUEUES, BREAKER, REDIS, MEMORY, NAMESPACES)
+GAUGES: Final = (SESSIONS, BACKLOG, DUE, ARCHIVE, QUEUES, BREAKER, REDIS, MEMORY, NAMESPACES)
 """Of all workers together; every worker tells the same."""
 
 INSTRUMENTS: Final = (

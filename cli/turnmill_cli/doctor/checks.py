@@ -18,6 +18,7 @@ from turnmill.connection.transport import is_full, redis_now_ms
 from turnmill.contract import jobs
 from turnmill.contract.errors import CannotDecrypt, StoreRefused, TurnmillError, UnknownEncoding
 from turnmill.contract.estimate import FILE, file_of
+from turnmill.contract.job_outcomes import ASKED_AGAIN
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
 from turnmill.contract.policy import OFFLINE
@@ -234,6 +235,9 @@ def check_refused(view: RedisView) -> Check:
     )
     failed = (each for record in records for each in record.get("failed", ()))
     why = Counter(each for each in failed if each.startswith(_REFUSED))
+    for record in records:
+        items = record.get("items", {}).items()
+        why.update({each: many for each, many in items if each.startswith(ASKED_AGAIN)})
     refused = why.total()
     fit = sum(record.get("model", "") not in ("", OFFLINE) for record in records)
     found = f"{refused:,} of {count(refused + fit, 'answer')} of models refused"

@@ -7,7 +7,6 @@ Flower runs this file by its path (``--conf``) and takes the names it knows as o
 from __future__ import annotations
 
 import ast
-import math
 import os
 import re
 import sys
@@ -74,9 +73,6 @@ urls.settings["static_handler_class"] = _Styled
 STOOD_IN = "STOOD IN"
 """Shown in gray instead of SUCCESS: another than the model that was to be asked did the work."""
 
-LONG_S = 1.0
-"""A job that waited less in its worker is not worth a word."""
-
 
 def format_task(task: Any) -> Any:
     """The task with its arguments, and its result or its error, readable in a table's cell."""
@@ -84,9 +80,6 @@ def format_task(task: Any) -> Any:
     if task.state == "SUCCESS" and _told(task.result).get("failed"):
         task.state = STOOD_IN
     task.result = sentence(task.result or task.exception)
-    waited_s = (task.started or 0) - (task.received or math.inf)
-    if waited_s >= LONG_S:
-        task.result = f"{task.result or ''} (waited {waited_s:,.0f} s in its worker)".strip()
     return task
 
 
@@ -151,11 +144,7 @@ _MEANINGS = {
 def _facts(told: dict[str, Any]) -> Any:
     if "tokens_before" in told and "tokens_after" in told:
         yield f"{told.pop('tokens_before'):,} → {told.pop('tokens_after'):,} tokens"
-    for noun in ("turn", "token"):
-        if f"{noun}s" in told:
-            yield count(told.pop(f"{noun}s"), noun)
-    if items := told.pop("items", None):
-        yield items_line(items)
+    yield from _counted(told)
     if refused := told.pop("rejected", None):
         yield f"refused: {', '.join(map(str, refused))}"
     if (pause_s := told.pop("retry_s", None)) is not None:
@@ -164,5 +153,15 @@ def _facts(told: dict[str, Any]) -> Any:
         yield f"quality {quality:.2f}"
     if cost_usd := told.pop("cost_usd", None):
         yield f"${cost_usd:,.4f}"
+    if waited_s := told.pop("waited_s", None):
+        yield f"waited {waited_s:,.0f} s to begin"
     for name, value in told.items():
         yield f"{name} {value}"
+
+
+def _counted(told: dict[str, Any]) -> Any:
+    for noun in ("turn", "token"):
+        if f"{noun}s" in told:
+            yield count(told.pop(f"{noun}s"), noun)
+    if items := told.pop("items", None):
+        yield items_line(items)

@@ -34,7 +34,7 @@ export type QualityWeights = { facts?: number; relevance?: number; freshness?: n
 /** A context. `request` goes to the model as it is, beside the model's name and the tools. */
 export type Read = { session: string; version: number; watermark: number; last_seq: number; tokens: number; exact: boolean; projection: Receipt | null; dialect: string; request: Record<string, unknown>; left_out: Array<string> };
 /** What a model asks for. */
-export type Recall = { query?: string; limit?: number; turn?: number | null; part?: number };
+export type Recall = { query?: string | null; limit?: number | null; turn?: number | null; part?: number | null };
 /** What a compaction or projection removed, and where it was. */
 export type Receipt = { by: string; first_seq: number; last_seq: number; turns: number; tokens: number };
 /** What a rollback restored. */

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field, ValidationError
 
 from turnmill.contract.codec import encode_json
 from turnmill.contract.formats import Value, readable, stamp, unreadable
 from turnmill.contract.names import Namespace, Seq, SessionId, Version
+
+ASKED_AGAIN: Final = "asked again: "
+"""Before the check that an answer failed which was asked for once more, in ``items``."""
 
 
 class Outcome(Value):
@@ -40,6 +43,7 @@ class Outcome(Value):
         items: what became of a model's statements; see ``Compaction.items``.
         retry_s: seconds until a deferred session is tried again.
         cost_usd: of the summaries' calls, at list price, failed tries included.
+        waited_s: seconds from its message's sending to its start, where a second or more.
     """
 
     outcome: Literal[
@@ -77,6 +81,7 @@ class Outcome(Value):
     items: dict[str, int] | None = None
     retry_s: float | None = None
     cost_usd: float | None = None
+    waited_s: float | None = None
 
 
 class Compaction(Value):
@@ -95,7 +100,8 @@ class Compaction(Value):
         failed: why each summarizer tried before ``model`` did not write it: the kind of its error;
             ``below-quality`` - its text kept much less; ``stale`` - the session had changed each
             time a text was ready. Behind ``UnusableSummary:``, what was wrong with each answer.
-        items: how many of a model's statements were ``kept``, and how many not, by reason.
+        items: how many of a model's statements were ``kept``, and how many not, by reason; behind
+            ``ASKED_AGAIN``, how many answers failed a check before one that led to the text.
         rules_added, rules_ended: how many of the user's rules came into the context and left it.
     """
 

@@ -27,6 +27,7 @@ from celery.worker.consumer import Consumer
 from kombu.transport import virtual
 
 from turnmill.contract.errors import TurnmillError
+from turnmill.hint.thrifty_broker import SENT
 from turnmill.telemetry import HEADER, traces_in
 from turnmill_worker.store.reports import RedisQuarantine
 
@@ -54,6 +55,9 @@ _HEADERS: Final[Mapping[str, tuple[type, ...]]] = {
     "timelimit": (list, type(None)),
 }
 """What a hint's headers may say. Celery acts on others too, and nobody here sends them."""
+
+LATEST_MS: Final = 2**53
+"""A time after that is none."""
 
 _NAMES: Final = frozenset({"id", "task"})
 
@@ -111,7 +115,9 @@ def clean_headers(headers: Mapping[str, Any]) -> dict[str, Any]:
     said = {name: headers[name] for name in _HEADERS if name in headers}
     told = {name: headers.get(name) for name in ("argsrepr", "kwargsrepr")}
     said |= {name: text for name, text in told.items() if isinstance(text, str)}
-    traces = traces_in(headers.get(HEADER))
+    sent_ms, traces = headers.get(SENT), traces_in(headers.get(HEADER))
+    if type(sent_ms) is int and 0 < sent_ms < LATEST_MS:
+        said[SENT] = sent_ms
     return said | ({HEADER: traces} if traces else {})
 
 

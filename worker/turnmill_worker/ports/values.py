@@ -324,7 +324,8 @@ class Summary:
         cost_usd: of those, or None when no price is known.
         items: the statements that the text is made of, where it is: fewer of them make a text too.
         added: how many of them are new.
-        dropped: how many statements could not be believed, by reason.
+        dropped: how many statements could not be believed, by reason; and how many answers were
+            asked for again, as of ``Compaction.items``.
     """
 
     text: str

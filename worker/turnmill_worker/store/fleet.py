@@ -48,6 +48,12 @@ MOST_LOOKED_AT: Final = 512
 
 LISTS: Final = ("backlog", "due", "parked", "unarchived")
 MORE: Final = ("later", "over_soft", "over_hard")
+AGES: Final = {
+    "backlog": telemetry.BACKLOG,
+    "due": telemetry.DUE,
+    "unarchived": telemetry.ARCHIVE,
+}
+"""By list, for how long the first session in it has waited."""
 
 
 class Value(NamedTuple):
@@ -59,11 +65,10 @@ class Value(NamedTuple):
 
 
 class _Lists(NamedTuple):
-    """How many sessions are in a namespace's lists, since when, and the first of them."""
+    """How many sessions are in a namespace's lists, for how long, and the first of them."""
 
     states: Counter[str]
-    backlog_s: float
-    archive_s: float
+    oldest_s: dict[str, float]
     sessions: list[bytes]
 
 
@@ -145,11 +150,10 @@ class RedisFleet(RedisRegistry):
             for state in (*LISTS[: None if self._archive else -1], *MORE):
                 of = {"state": state, **labels}
                 yield Value(telemetry.SESSIONS.name, of, states[state])
-            oldest = max((each.backlog_s for each in some), default=0.0)
-            yield Value(telemetry.BACKLOG.name, labels, oldest)
-            if self._archive:
-                lag = max((each.archive_s for each in some), default=0.0)
-                yield Value(telemetry.ARCHIVE.name, labels, lag)
+            for kind, gauge in AGES.items():
+                if self._archive or gauge is not telemetry.ARCHIVE:
+                    oldest_s = max((each.oldest_s[kind] for each in some), default=0.0)
+                    yield Value(gauge.name, labels, oldest_s)
 
     def _with_any(self, names: Sequence[Namespace]) -> Iterator[Namespace]:
         with self._redis.pipeline(transaction=False) as pipe:
@@ -168,7 +172,7 @@ class RedisFleet(RedisRegistry):
         return found
 
     def _in(self, name: Namespace, now_ms: int) -> _Lists:
-        states, since, sessions = Counter[str](), {"backlog": now_ms, "unarchived": now_ms}, []
+        states, since, sessions = Counter[str](), dict.fromkeys(AGES, now_ms), []
         with self._redis.pipeline(transaction=False) as pipe:
             keys = [(kind, key) for kind in LISTS for key in in_all_shards(name, kind)]
             for _, key in keys:
@@ -182,12 +186,11 @@ class RedisFleet(RedisRegistry):
                 continue
             states[kind] += now
             states["later"] += every - now if kind == "due" else 0
-            if kind in since:
+            if kind in AGES:
                 since[kind] = min(since[kind], first[0][1])
-            else:
+            if kind in ("due", "parked"):
                 sessions += [member for member, _ in first]
-        backlog_s, archive_s = ((now_ms - each) / 1000 for each in since.values())
-        return _Lists(states, backlog_s, archive_s, sessions)
+        return _Lists(states, {kind: (now_ms - at) / 1000 for kind, at in since.items()}, sessions)
 
     def _over(self, name: Namespace, lists: _Lists, room: int) -> dict[str, int]:
         """How many are over their limits: only those that are due or parked can be for long."""

@@ -143,6 +143,7 @@ def test_a_model_of_which_nothing_held_is_asked_for_a_sentence_of_each_message()
     assert 'exactly these fields: "3".' in second
     assert server.bodies[1]["response_format"]["json_schema"]["schema"]["required"] == ["3"]
     assert summary.text == "- finding: The depot stores 17 lamps; next delivery: March. (#3)"
+    assert summary.dropped == {"asked again: no-items": 1}
 
 
 # --- What a server does not take is left out.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from turnmill.contract.estimate import Counter
+from turnmill.contract.job_outcomes import ASKED_AGAIN
 from turnmill.contract.names import Seq
 from turnmill.contract.render import without_memories
 from turnmill_worker import telemetry
@@ -275,7 +277,7 @@ class Written:
     Attributes:
         items: those that stood before and still hold, and those that were added.
         added: how many were.
-        dropped: how many were not, by reason.
+        dropped: how many were not, by reason; and how many answers were asked for again.
     """
 
     text: str
@@ -339,13 +341,15 @@ class Work:
         behind_context = self._behind_context()
         parts = [] if behind_context else self._parts()
         if self.free and len(parts) <= 1:
-            return Written(text=self.asker.text(self._text_of(parts), answered))
+            text = self.asker.text(self._text_of(parts), answered)
+            return Written(text=text, dropped=self._asked_again())
         questions = [self._items_of([part]) for part in parts] or [self._items_of([])]
         added: list[Item] = []
         for question in [behind_context] if behind_context else questions:
             added += self.asker.items(question, answered)
         if self.free:
-            return Written(text=self.asker.text(self._text_of([told(added)], "notes")))
+            text = self.asker.text(self._text_of([told(added)], "notes"))
+            return Written(text=text, dropped=self._asked_again())
         if not added:
             raise self.asker.unusable()
         items = (*still_true(self.known, added), *added)
@@ -354,8 +358,12 @@ class Work:
             text=told(fit, brief=self.request.brief),
             items=items,
             added=len(added),
-            dropped=self.dropped,
+            dropped={**self.dropped, **self._asked_again()},
         )
+
+    def _asked_again(self) -> Mapping[str, int]:
+        """How many answers failed a check, by the check."""
+        return Tally(f"{ASKED_AGAIN}{fault}" for fault in self.asker.faults)
 
     @property
     def dropped(self) -> Mapping[str, int]:
