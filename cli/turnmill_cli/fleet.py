@@ -18,8 +18,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from turnmill.client.bills import FIELDS, bill_of, fields_of, summed
-from turnmill.contract.context import NO_COMPACTION
+from turnmill.client.bills import FIELDS, Record, bills_of, compactions_in, fields_of, summed
 from turnmill.contract.names import SessionId
 from turnmill.contract.results import Bill
 from turnmill_cli.options import AllNamespaces, Connection, JsonFlag, views_of_all
@@ -28,8 +27,6 @@ from turnmill_cli.output import clean, count, needing, print_json, print_rows, s
 if TYPE_CHECKING:
     from turnmill_cli.broker_view import BrokerView
     from turnmill_cli.redis_view import Positions, RedisView
-
-Record = dict[str, Any]
 
 # --- usage ----------------------------------------------------------------------------------------
 
@@ -184,7 +181,7 @@ def look(view: RedisView, broker: BrokerView, minutes: int, turns: Turns) -> dic
     now_ms, pushed = _pushed(view, minutes)
     views = [each for each, _ in pushed]
     records = _records(pushed, now_ms - minutes * _MINUTE_MS)
-    bills = (bill_of(view.namespace, each["at_ms"], each) for each in records)
+    bills = [bill for record in records for bill in bills_of(view.namespace, record)]
     models = [check for check in check_models(view) if check.name.startswith("model ")]
     failed = Counter(why for record in records for why in record.get("failed", ()))
     return {
@@ -213,11 +210,7 @@ def _records(pushed: Pushed, since_ms: int) -> list[Record]:
     for view, listed in pushed:
         names = [name for name, _ in listed[:MOST_SESSIONS]]
         found += view.newest_compactions(names, MOST_COMMITS)
-    return [
-        record
-        for record in found
-        if record["at_ms"] >= since_ms and record.get("strategy") not in NO_COMPACTION
-    ]
+    return [record for record in compactions_in(found) if record["at_ms"] >= since_ms]
 
 
 def _waiting(view: RedisView, views: Sequence[RedisView]) -> dict[str, Any]:
