@@ -207,7 +207,7 @@ def test_prometheus_reads_requests_and_calls_at_a_port_of_the_operators(
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as process:
         assert process.stdout
         url = process.stdout.readline().decode().strip()
-        taken = turnmill(store.url, "serve", "--no-auth", "--metrics-port", words[3])
+        taken = turnmill(store.url, "serve", "--no-auth", "--port", str(free_port()), *words[2:])
         with httpx.Client() as http:
             for _ in range(3):
                 http.post(f"{url}/v1/sessions/private-name/step", json=TURN)
