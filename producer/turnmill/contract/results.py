@@ -75,6 +75,18 @@ class Bill(Value):
     unpriced: int
 
 
+class SessionPage(Value):
+    """Some sessions of a namespace, the most recently pushed first.
+
+    Attributes:
+        sessions: their names.
+        after: asks for those that follow, or None where these are the last.
+    """
+
+    sessions: list[SessionId]
+    after: str | None
+
+
 class GroundedMemory(Value):
     """A memory found for a query.
 
