@@ -264,9 +264,9 @@ def _drawn(found: Mapping[str, Any]) -> Group:
         "strategies": _counts(done["by_strategy"]),
         "written by": _counts(done["by_writer"]),
         "failed": _counts(done["failed_before"]),
-        "tokens": f"{bill['tokens_saved']:,} saved, {bill['prompt_tokens']:,} read and "
+        "tokens": f"{bill['tokens_saved']:,} saved in each later call, {bill['prompt_tokens']:,} read and "
         f"{bill['completion_tokens']:,} written by models",
-        "money": _money(Bill(**bill)),
+        "money": f"{_money(Bill(**bill))} spent",
         "models": "\n".join(f"{name}: {each['state']}" for name, each in found["models"].items()),
         "workers": "\n".join(
             f"{each['node']}: {', '.join(each['queues'])}" for each in found["workers"]
