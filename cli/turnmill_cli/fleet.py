@@ -20,9 +20,16 @@ from rich.text import Text
 
 from turnmill.client.bills import FIELDS, Record, bills_of, compactions_in, fields_of, summed
 from turnmill.contract.names import SessionId
+from turnmill.contract.plural import count
 from turnmill.contract.results import Bill
 from turnmill_cli.options import AllNamespaces, Connection, JsonFlag, views_of_all
-from turnmill_cli.output import clean, count, needing, print_json, print_rows, stdout
+from turnmill_cli.output import (
+    clean,
+    needing,
+    print_json,
+    print_rows,
+    stdout,
+)
 
 if TYPE_CHECKING:
     from turnmill_cli.broker_view import BrokerView
@@ -253,7 +260,7 @@ def _drawn(found: Mapping[str, Any]) -> Group:
     at = datetime.fromtimestamp(found["at_ms"] / 1000, UTC).astimezone()
     lines = {
         "throughput": f"{found['turns_per_minute']:,.0f} turns a minute, "
-        f"{found['commits_last_minute']:,} compactions in the last, "
+        f"{count(found['commits_last_minute'], 'compaction')} in the last, "
         f"{bill['compactions']:,} in {found['minutes']:,} minutes",
         "sessions": _counts(found["sessions"]),
         "oldest": f"{found['backlog_age_s']:.1f} s in the backlog, "
@@ -264,8 +271,8 @@ def _drawn(found: Mapping[str, Any]) -> Group:
         "strategies": _counts(done["by_strategy"]),
         "written by": _counts(done["by_writer"]),
         "failed": _counts(done["failed_before"]),
-        "tokens": f"{bill['tokens_saved']:,} saved in each later call, {bill['prompt_tokens']:,} read and "
-        f"{bill['completion_tokens']:,} written by models",
+        "tokens": f"{bill['tokens_saved']:,} saved in each later call, "
+        f"{bill['prompt_tokens']:,} read and {bill['completion_tokens']:,} written by models",
         "money": f"{_money(Bill(**bill))} spent",
         "models": "\n".join(f"{name}: {each['state']}" for name, each in found["models"].items()),
         "workers": "\n".join(

@@ -27,6 +27,7 @@ from turnmill.contract.errors import (
     UnknownSession,
     UnknownTemplate,
 )
+from turnmill.contract.plural import count
 
 NO_REDIS = "start it (`turnmill up`), or correct --redis-url / TURNMILL_REDIS_URL"
 """What to do when Redis cannot be reached."""
@@ -228,14 +229,6 @@ def items_line(items: Mapping[str, int]) -> str:
     kept = f"{count(items.get('kept', 0), 'item')} kept"
     reasons = ", ".join(f"{many:,} {why}" for why, many in dropped.items())
     return f"{kept}, {sum(dropped.values()):,} not: {reasons}" if dropped else kept
-
-
-def count(number: int, noun: str) -> str:
-    """``1 turn``, ``1,200 turns``, ``2 memories``."""
-    if number == 1:
-        return f"1 {noun}"
-    plural = f"{noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{noun}s"
-    return f"{number:,} {plural}"
 
 
 def when(at_ms: int) -> str:

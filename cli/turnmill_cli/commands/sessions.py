@@ -13,6 +13,7 @@ import typer
 
 from turnmill.contract.errors import TurnmillError, UnknownSession
 from turnmill.contract.names import SessionId
+from turnmill.contract.plural import count
 from turnmill.contract.policy import OFFLINE, Policy
 from turnmill.contract.results import ContextInfo, Wait
 from turnmill.contract.trajectory import LostTurns
@@ -30,7 +31,6 @@ from turnmill_cli.options import (
 )
 from turnmill_cli.output import (
     clean,
-    count,
     field_table,
     print_json,
     print_line,

@@ -20,6 +20,7 @@ from rich.live import Live
 from rich.text import Text
 
 from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.contract.plural import count
 from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.local.children import (
     check_installed,
@@ -43,7 +44,7 @@ from turnmill_cli.options import (
     RedisPasswordFile,
     setting,
 )
-from turnmill_cli.output import CommandFailed, clean, count, safe_url, stdout
+from turnmill_cli.output import CommandFailed, clean, safe_url, stdout
 from turnmill_cli.redis_view import NamespacesView
 from turnmill_cli.running import UP_DATA_DIR, UpRunning, announce, redis_of, remember_redis
 
