@@ -25,10 +25,11 @@ import typer
 
 from turnmill import Context
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.plural import count
 from turnmill.contract.policy import Policy
 from turnmill_cli.local.processes import LocalPipeline, local_pipeline
 from turnmill_cli.options import JsonFlag, setting
-from turnmill_cli.output import count, print_note
+from turnmill_cli.output import print_note
 from turnmill_cli.progress import progress
 from turnmill_cli.replay import ReplaySettings, report, run_agents
 from turnmill_cli.running import UP_DATA_DIR, running_in
@@ -67,7 +68,7 @@ def read_file(path: str, start: int = 1) -> str:
     shown = lines[start - 1 : start - 1 + MOST_LINES]
     numbered = [f"{number:5} {line}" for number, line in enumerate(shown, start)]
     rest = len(lines) - (start - 1 + len(shown))
-    return "\n".join([*numbered, f"[{rest} more lines]"] if rest > 0 else numbered)
+    return "\n".join([*numbered, f"[{count(rest, 'more line')}]"] if rest > 0 else numbered)
 
 
 def search_text(pattern: str, path: str) -> str:

@@ -18,18 +18,22 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from turnmill.client.bills import FIELDS, bill_of, fields_of, summed
-from turnmill.contract.context import NO_COMPACTION
+from turnmill.client.bills import FIELDS, Record, bills_of, compactions_in, fields_of, summed
 from turnmill.contract.names import SessionId
+from turnmill.contract.plural import count
 from turnmill.contract.results import Bill
 from turnmill_cli.options import AllNamespaces, Connection, JsonFlag, views_of_all
-from turnmill_cli.output import clean, count, needing, print_json, print_rows, stdout
+from turnmill_cli.output import (
+    clean,
+    needing,
+    print_json,
+    print_rows,
+    stdout,
+)
 
 if TYPE_CHECKING:
     from turnmill_cli.broker_view import BrokerView
     from turnmill_cli.redis_view import Positions, RedisView
-
-Record = dict[str, Any]
 
 # --- usage ----------------------------------------------------------------------------------------
 
@@ -184,7 +188,7 @@ def look(view: RedisView, broker: BrokerView, minutes: int, turns: Turns) -> dic
     now_ms, pushed = _pushed(view, minutes)
     views = [each for each, _ in pushed]
     records = _records(pushed, now_ms - minutes * _MINUTE_MS)
-    bills = (bill_of(view.namespace, each["at_ms"], each) for each in records)
+    bills = [bill for record in records for bill in bills_of(view.namespace, record)]
     models = [check for check in check_models(view) if check.name.startswith("model ")]
     failed = Counter(why for record in records for why in record.get("failed", ()))
     return {
@@ -213,11 +217,7 @@ def _records(pushed: Pushed, since_ms: int) -> list[Record]:
     for view, listed in pushed:
         names = [name for name, _ in listed[:MOST_SESSIONS]]
         found += view.newest_compactions(names, MOST_COMMITS)
-    return [
-        record
-        for record in found
-        if record["at_ms"] >= since_ms and record.get("strategy") not in NO_COMPACTION
-    ]
+    return [record for record in compactions_in(found) if record["at_ms"] >= since_ms]
 
 
 def _waiting(view: RedisView, views: Sequence[RedisView]) -> dict[str, Any]:
@@ -261,7 +261,7 @@ def _drawn(found: Mapping[str, Any]) -> Group:
     at = datetime.fromtimestamp(found["at_ms"] / 1000, UTC).astimezone()
     lines = {
         "throughput": f"{found['turns_per_minute']:,.0f} turns a minute, "
-        f"{found['commits_last_minute']:,} compactions in the last, "
+        f"{count(found['commits_last_minute'], 'compaction')} in the last, "
         f"{bill['compactions']:,} in {found['minutes']:,} minutes",
         "sessions": _counts(found["sessions"]),
         "oldest": f"{found['backlog_age_s']:.1f} s in the backlog, {found['due_age_s']:.1f} s due, "
@@ -272,9 +272,9 @@ def _drawn(found: Mapping[str, Any]) -> Group:
         "strategies": _counts(done["by_strategy"]),
         "written by": _counts(done["by_writer"]),
         "failed": _counts(done["failed_before"]),
-        "tokens": f"{bill['tokens_saved']:,} saved, {bill['prompt_tokens']:,} read and "
-        f"{bill['completion_tokens']:,} written by models",
-        "money": _money(Bill(**bill)),
+        "tokens": f"{bill['tokens_saved']:,} saved in each later call, "
+        f"{bill['prompt_tokens']:,} read and {bill['completion_tokens']:,} written by models",
+        "money": f"{_money(Bill(**bill))} spent",
         "models": "\n".join(f"{name}: {each['state']}" for name, each in found["models"].items()),
         "workers": "\n".join(
             f"{each['node']}: {', '.join(each['queues'])}" for each in found["workers"]

@@ -28,6 +28,7 @@ from turnmill.contract.errors import (
     UnknownTemplate,
 )
 from turnmill.contract.job_outcomes import ASKED_AGAIN
+from turnmill.contract.plural import count
 
 NO_REDIS = "start it (`turnmill up`), or correct --redis-url / TURNMILL_REDIS_URL"
 """What to do when Redis cannot be reached."""
@@ -238,14 +239,6 @@ def items_line(items: Mapping[str, int]) -> str:
 
 def _reasons(found: Mapping[str, int]) -> str:
     return ", ".join(f"{many:,} {why}" for why, many in found.items())
-
-
-def count(number: int, noun: str) -> str:
-    """``1 turn``, ``1,200 turns``, ``2 memories``."""
-    if number == 1:
-        return f"1 {noun}"
-    plural = f"{noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{noun}s"
-    return f"{number:,} {plural}"
 
 
 def when(at_ms: int) -> str:

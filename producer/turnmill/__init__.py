@@ -90,7 +90,7 @@ __all__ = [  # noqa: RUF022 - grouped, as a reader looks for them
     "SummaryEvent", "Turn", "Usage", "Wait",
     # what methods of a handle return
     "Bill", "Checkpoint", "Forgotten", "Forked", "GroundedContext", "GroundedMemory",
-    "ParkedSession", "RollbackResult", "Rule",
+    "ParkedSession", "RollbackResult", "Rule", "SessionPage",
     "SummarizationResult", "TurnResult",
     # a session from its first turn on
     "CommittedContext", "Compaction", "StoredContext", "Trajectory", "TrajectoryTurn",
@@ -119,8 +119,8 @@ _HOMES = {
     "contract.policy": ("Policy", "QualityWeights"),
     "contract.results": (
         "Bill", "Checkpoint", "ContextInfo", "Forgotten", "Forked", "GroundedContext",
-        "GroundedMemory", "ParkedSession", "RollbackResult", "SummarizationResult",
-        "TurnResult", "Wait",
+        "GroundedMemory", "ParkedSession", "RollbackResult", "SessionPage",
+        "SummarizationResult", "TurnResult", "Wait",
     ),
     "contract.rules": ("Rule",),
     "contract.sealing": ("Cipher",),

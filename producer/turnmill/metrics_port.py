@@ -5,7 +5,6 @@ It answers ``/metrics``, ``/healthz`` and ``/readyz``.
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,9 +13,6 @@ from typing import Any, Final
 
 from turnmill.telemetry import Instrument
 
-_log = logging.getLogger(__name__)
-
-TRY_AGAIN_S: Final = 5.0
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Check = Callable[[], object]
@@ -42,11 +38,26 @@ class HealthServer:
         self._ready = ready
         self._stopping = threading.Event()
         self._server: ThreadingHTTPServer | None = None
-        self._thread = threading.Thread(target=self._run, name="turnmill-health", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen; while another has the port, try again."""
-        self._thread.start()
+        """Begin to listen.
+
+        Raises:
+            OSError: it cannot: another process would answer for this one. Says which setting it is.
+        """
+        host, port = self._address
+        try:
+            self._server = ThreadingHTTPServer(self._address, _handler(self.answer))
+        except OSError as error:
+            raise OSError(
+                f"TURNMILL_METRICS_PORT={port}: nobody can listen at {host}:{port} "
+                f"({error.strerror}); each worker and server of a machine needs a free port of its "
+                "own, 1 to 65535, or 0 for none"
+            ) from None
+        self._server.daemon_threads = True
+        threading.Thread(
+            target=self._server.serve_forever, name="turnmill-health", daemon=True
+        ).start()
 
     def stop(self) -> None:
         """Be ready no longer: the worker ends when its tasks are done, and answers until then."""
@@ -71,20 +82,6 @@ class HealthServer:
                 told = "".join(f"{name} {each}\n" for name, each in found.items())
                 return (200 if is_ready else 503), told
         return 404, "/metrics, /healthz, /readyz\n"
-
-    def _run(self) -> None:
-        was_told = False
-        while self._server is None:
-            try:
-                self._server = ThreadingHTTPServer(self._address, _handler(self.answer))
-            except OSError as error:
-                if not was_told:
-                    _log.warning("metrics port %d is not to be had: %s", self._address[1], error)
-                was_told = True
-                if self._stopping.wait(TRY_AGAIN_S):
-                    return
-        self._server.daemon_threads = True
-        self._server.serve_forever()
 
 
 def _found(check: Check) -> str:

@@ -50,7 +50,8 @@ def test_top_shows_the_fleet_once(turnmill: Callable[..., Ran], compacted: Conte
     assert found["compactions"]["failed_before"] == {"RateLimited": 1}
     assert found["bill"]["tokens_saved"] == 1200
     assert (found["bill"]["cost_usd"], found["bill"]["unpriced"]) == (0.25, 1)
-    assert "$0.2500 + 1 unpriced" in table
+    assert "1,200 saved in each later call, 310 read and 41 written by models" in table
+    assert "$0.2500 + 1 unpriced spent" in table
     assert "private" not in table
     assert compacted.info("s").last_seq == 1
 

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from tests.cli.commands import Ran
 from tests.redis.conftest import Worker
 from turnmill import ContextClient, Policy
+from turnmill.contract.keys import NAMESPACES, RESTING
 from turnmill.testing import FakeEndpoint
 from turnmill_worker.errors import RateLimited
 from turnmill_worker.pipeline.batch import Batches
@@ -133,6 +134,25 @@ def test_a_session_left_over_its_soft_limit_says_until_when(session: Session) ->
     assert session.state == (
         "over its soft limit: nothing tried was good enough; more turns try again"
     )
+
+
+def test_what_was_put_off_is_over_its_soft_limit_wherever_one_looks(
+    session: Session, redis_client: redis.Redis, turnmill: Callable[..., Ran]
+) -> None:
+    redis_client.delete(NAMESPACES, RESTING)  # no others
+    redis_client.sadd(NAMESPACES, session.client.namespace)
+    session.client.push("fine", {"role": "user", "content": "few words"})
+    before = turnmill("top", "--once", "--json").json["sessions"]
+
+    session.client.open("s", ASKING.model_copy(update={"quality_threshold": 1.0}))
+    session.pipeline().estimate(session.worker.ref("s"))
+    assert session.pipeline().summarize(session.worker.ref("s")).outcome == "below-quality"
+
+    found = turnmill("sessions", "--over-soft", "--json").json
+    after = turnmill("top", "--once", "--json").json["sessions"]
+    assert [row["session"] for row in found] == ["s"]
+    assert before["over_soft"] == after["over_soft"] == 1
+    assert (before["due"] + before["later"]) - (after["due"] + after["later"]) == 1
 
 
 def test_a_session_whose_model_fails_says_why_and_until_when(session: Session) -> None:

@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -225,6 +226,21 @@ def test_a_port_for_a_redis_of_ones_own_is_wrong_usage(
     assert ran.exit_code == 2
     assert "--port" in ran.stderr
     assert not (tmp_path / "data").exists()
+
+
+def test_a_metrics_port_in_use_fails_it_before_anything_starts(
+    tmp_path: Path, redis_server: EmbeddedRedis
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        last = taken.getsockname()[1]
+        options = ("--no-flower", "--workers", "1", "--metrics-port", str(last - 1))
+        with UpProcess(tmp_path / "data", *options, "--redis-url", redis_server.url) as up:
+            up.launch()
+
+            assert up.wait() == 1
+            told = up.output()
+    assert re.search(rf"port ({last}|{last - 1}) is in use: choose another with --metrics-", told)
+    assert not list((tmp_path / "data" / "logs").iterdir())
 
 
 def test_a_child_that_cannot_start_fails_it_with_the_place_of_its_log(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 
 import pytest
 import redis
@@ -22,6 +24,7 @@ from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.settings import Settings
+from turnmill_worker.spending import Spent
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.store.summaries import RedisBatchNotes
 from turnmill_worker.store.sweep_lists import RedisSweepLists
@@ -265,6 +268,27 @@ def test_what_is_remembered_says_nothing_and_expires(patient: Patient) -> None:
     assert b"Anna" not in note
     assert KEY.encode() not in note
     assert 0 < left <= 2 * 24 * 3600 * 1000
+
+
+def test_what_a_batch_cost_for_nothing_is_kept_for_its_model_beside_what_was_spent_before(
+    patient: Patient,
+) -> None:
+    spent = Spent(calls=1, prompt_tokens=100, completion_tokens=20, cost_usd=0.5)
+    before = json.dumps(asdict(spent.of("other") + spent.of("model")))
+    costs = (spent, replace(spent, cost_usd=None))
+    for cost in costs:
+        patient.hand_in()
+        patient.raw.hset(patient.keys.meta, "spent", before)
+        batch = patient.notes.remembered(patient.ref)
+        assert batch is not None
+        model = batch.awaited.model
+
+        assert patient.notes.drop(patient.ref, batch, cost)
+
+        snapshot = RedisSessions(patient.raw).snapshot(patient.ref)
+        assert snapshot is not None
+        assert snapshot.tried.spent == spent.of("other") + spent.of("model") + cost.of(model)
+        patient.client.forget("s")
 
 
 def test_a_batch_is_ended_though_a_session_of_the_same_name_began_since(patient: Patient) -> None:

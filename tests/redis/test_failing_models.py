@@ -282,6 +282,24 @@ def test_what_failed_tries_cost_is_recorded_with_the_next_commit(
 
 
 @pytest.mark.usefixtures("over_soft")
+def test_what_a_refused_model_cost_is_billed_to_it_and_not_to_what_wrote_in_its_place(
+    summarize: Summarize, client: ContextClient, redis_client: redis.Redis, worker: Worker
+) -> None:
+    summarize(failing(DOWN, PAID.of("slow")), failing(RateLimited(), PAID.of("dear")))
+    wake(redis_client, worker)
+    summarize(failing(SummaryRejected(), PAID.of("dear")))
+
+    bills = {bill.model: bill for bill in client.usage("model")}
+    dear, slow, wrote = (bills[name] for name in ("dear", "slow", "extractive"))
+    assert (dear.prompt_tokens, dear.completion_tokens, dear.cost_usd) == (200, 40, 1.0)
+    assert (slow.prompt_tokens, slow.compactions, slow.tokens_saved) == (100, 0, 0)
+    assert (wrote.prompt_tokens, wrote.cost_usd, wrote.compactions) == (0, 0.0, 1)
+    [whole] = client.usage("")
+    assert (whole.prompt_tokens, whole.cost_usd, whole.compactions) == (300, 1.5, 1)
+    assert whole.tokens_saved == wrote.tokens_saved > 0
+
+
+@pytest.mark.usefixtures("over_soft")
 def test_a_model_that_was_refused_is_recorded_when_the_window_commits(
     summarize: Summarize,
     redis_client: redis.Redis,

@@ -23,6 +23,8 @@ from turnmill import (
 from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.connection.store_client import store_client
 from turnmill.contract.erasure import erasing
+from turnmill.contract.keys import session_keys
+from turnmill.contract.names import SessionId
 from turnmill.push.push_calls import DEDUPE_WINDOW, RETRY_WINDOW
 from turnmill_worker.requests.erasure import Erasing
 from turnmill_worker.store.earlier_states import RedisStates
@@ -281,6 +283,44 @@ def test_one_bad_turn_of_many_stores_none(either: Surface) -> None:
 
     assert message.startswith("turns[1]: ")
     assert either.sessions() == []
+
+
+@pytest.mark.parametrize("limit", [1, 3, 40])
+def test_pages_hold_each_session_once_in_the_order_of_their_last_push(
+    either: Surface, redis_client: redis.Redis, limit: int
+) -> None:
+    names = [f"s:{at:02}" for at in range(40)]
+    for at, name in enumerate(names):
+        either.push(name, HI)
+        # Four at a time were pushed to in the same millisecond.
+        key = session_keys(either.namespace, SessionId(name)).index
+        redis_client.zadd(key, {name: 1_700_000_000_000 + at // 4})
+
+    pages = [either.sessions_page(limit=limit)]
+    while after := pages[-1].after:
+        pages.append(either.sessions_page(after, limit=limit))
+
+    assert [name for page in pages for name in page.sessions] == either.sessions() == names[::-1]
+    assert {len(page.sessions) for page in pages[:-1]} <= {limit}
+
+
+def test_who_is_pushed_to_between_two_pages_hides_no_other(either: Surface) -> None:
+    names = [f"s{at}" for at in range(6)]
+    for name in names:
+        either.push(name, HI)
+    first = either.sessions_page(limit=3)
+
+    either.push(first.sessions[-1], HI)
+
+    assert first.after is not None
+    rest = either.sessions_page(first.after, limit=3)
+    assert {*first.sessions, *rest.sessions} == set(names)
+
+
+@pytest.mark.parametrize("after", ["s", ":s", "1e9:s", "-1:s", "nan:s", f"{'9' * 400}:s"])
+def test_a_page_that_no_page_named_is_refused(either: Surface, after: str) -> None:
+    with pytest.raises(InvalidInput, match="after: must be what the page before said"):
+        either.sessions_page(after)
 
 
 def test_pushing_on_after_scripts_were_flushed_works(

@@ -37,10 +37,11 @@ EVERY_CALL: list[Callable[[Surface], Any]] = [
     lambda client: client.info("s"),
     lambda client: client.forget("s"),
     lambda client: client.sessions(),
+    lambda client: client.sessions_page(),
 ]
 
 
-CALL_NAMES = ["open", "push", "push_many", "read", "info", "forget", "sessions"]
+CALL_NAMES = ["open", "push", "push_many", "read", "info", "forget", "sessions", "page"]
 
 
 @pytest.fixture

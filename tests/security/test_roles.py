@@ -133,6 +133,7 @@ async def _everything(client: Any, session: str) -> None:
     await call("read", session)
     await call("rules", session)
     await call("sessions")
+    await call("sessions_page", limit=1)
     assert await call("usage", "session,model")
     await call("checkpoint", session, "before", name="mine")
     await call("checkpoints", session)

@@ -43,7 +43,10 @@ async def test_a_session_is_opened_stepped_read_and_forgotten(http: httpx.AsyncC
     assert again.json()["seq"] == 1
     assert again.json()["duplicate"]
     assert info.json()["policy"]["max_tokens"] == 9000
-    assert (await http.get("/v1/sessions")).json() == ["team/ada#1"]
+    assert (await http.get("/v1/sessions")).json() == {
+        "sessions": ["team/ada#1"],
+        "after": None,
+    }
     assert (await http.delete(at)).json() == {"existed": True, "keys_left": 0}
     assert (await http.get(at)).status_code == 404
 
@@ -111,6 +114,21 @@ async def test_a_wrong_policy_is_told_in_words_of_the_policy(http: httpx.AsyncCl
     assert answer.json()["detail"] == (
         "body.policy: policy: max_tokens: Input should be greater than or equal to 512 (got int)"
     )
+
+
+async def test_sessions_are_listed_a_page_at_a_time(http: httpx.AsyncClient) -> None:
+    for name in ("a", "b", "c"):
+        await http.post(f"/v1/sessions/{name}/turns", json=HELLO)
+
+    first = (await http.get("/v1/sessions?limit=2")).json()
+    rest = (await http.get("/v1/sessions", params={"after": first["after"]})).json()
+    refused = [await http.get(f"/v1/sessions?{query}") for query in ("limit=1001", "after=a")]
+
+    assert sorted(first["sessions"] + rest["sessions"]) == ["a", "b", "c"]
+    assert (len(first["sessions"]), rest["after"]) == (2, None)
+    assert [answer.status_code for answer in refused] == [422, 422]
+    assert "1000" in refused[0].json()["detail"]
+    assert "what the page before said" in refused[1].json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -249,7 +267,7 @@ async def test_a_page_in_a_browser_cannot_use_a_server_without_keys(
 
     assert elsewhere.status_code == 421
     assert plain.status_code == 422
-    assert (await http.get("/v1/sessions")).json() == []
+    assert (await http.get("/v1/sessions")).json()["sessions"] == []
 
 
 async def test_a_quiet_stream_sends_comments(

@@ -31,7 +31,7 @@ PUBLIC = set(
     Context ContextInfo Limits Message Policy Pushed QualityWeights Receipt
     SummaryEvent Turn Usage Wait
     Bill Checkpoint Forgotten Forked GroundedContext GroundedMemory ParkedSession RollbackResult
-    Rule SummarizationResult TurnResult
+    Rule SessionPage SummarizationResult TurnResult
     CommittedContext Compaction StoredContext Trajectory TrajectoryTurn
     CeleryWaker HintCounts SilentWaker Waker
     Cipher

@@ -152,6 +152,19 @@ def test_a_worker_is_ready_while_redis_answers_and_until_it_stops(
         worker.kill()
 
 
+@pytest.mark.parametrize("pool", ["prefork", "solo"])
+def test_a_worker_whose_port_another_has_does_not_start_and_says_which_setting_it_is(
+    new_worker: NewWorker, scraped: Scraped, pool: str
+) -> None:
+    new_worker("first", env=scraped.env)
+    port = scraped.env["TURNMILL_METRICS_PORT"]
+
+    with pytest.raises(AssertionError, match=f"TURNMILL_METRICS_PORT={port}: nobody can listen"):
+        new_worker("second", env=scraped.env, pool=pool)
+
+    assert scraped.get("/readyz")[0] == 200
+
+
 def test_sessions_over_their_limits_are_counted(
     new_worker: NewWorker, scraped: Scraped, store: EmbeddedRedis
 ) -> None:

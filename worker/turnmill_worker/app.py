@@ -48,8 +48,11 @@ class Threads(bootsteps.StartStopStep):
         _threads.append(wiring.sweep_thread(app, partial(tasks.at_home, app)))
         if jobs.QUEUE_OF[jobs.SUMMARIZE] in app.amqp.queues.consume_from:
             _threads.append(wiring.announcement(parent.hostname))
-        for thread in _threads:
-            thread.start()
+        try:
+            for thread in _threads:
+                thread.start()
+        except OSError as error:  # of the first: its port is another's
+            raise SystemExit(str(error)) from None
 
 
 def make_app() -> Celery:

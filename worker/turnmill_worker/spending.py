@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,14 +14,34 @@ class Spent:
     Attributes:
         calls: answered ones.
         cost_usd: None when no price is known, or an answer did not say how much it used.
+        by_model: what each model that was asked has of it; under ``""`` what nobody knows it of.
     """
 
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = 0.0
+    by_model: Mapping[str, Spent] = field(default_factory=dict)
+
+    @classmethod
+    def stored(cls, told: Mapping[str, Any]) -> Self:
+        """What ``asdict`` made of it; another version may know other fields."""
+        fields = {name: told[name] for name in cls.__slots__ if name in told}
+        by_model = {name: cls.stored(part) for name, part in told.get("by_model", {}).items()}
+        return cls(**{**fields, "by_model": by_model})
+
+    def of(self, model: str) -> Spent:
+        """The same, as what this model was asked for."""
+        whole = replace(self, by_model={})
+        return whole if whole == NOTHING else replace(whole, by_model={model: whole})
 
     def __add__(self, other: Spent) -> Spent:
+        parts = dict(self.by_model or self.of("").by_model)
+        for model, part in (other.by_model or other.of("").by_model).items():
+            parts[model] = parts[model]._with(part) if model in parts else part
+        return replace(self._with(other), by_model=parts)
+
+    def _with(self, other: Spent) -> Spent:
         known = self.cost_usd is not None and other.cost_usd is not None
         return Spent(
             calls=self.calls + other.calls,

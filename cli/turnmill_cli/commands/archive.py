@@ -13,6 +13,7 @@ import typer
 from turnmill.client.transcript import markdown
 from turnmill.contract.names import Namespace, SessionId, session_id
 from turnmill.contract.names import namespace as checked
+from turnmill.contract.plural import count
 from turnmill.contract.trajectory import LostTurns, Trajectory
 from turnmill_cli.archive_database import ArchiveDatabase
 from turnmill_cli.commands.erase import spans
@@ -20,7 +21,6 @@ from turnmill_cli.options import GroupApp, JsonFlag, Limit, NamespaceName, Sessi
 from turnmill_cli.output import (
     CommandFailed,
     confirm,
-    count,
     print_json,
     print_line,
     print_rows,

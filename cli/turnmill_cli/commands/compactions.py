@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from turnmill.contract.errors import NoCheckpoint, UnknownSession
+from turnmill.contract.plural import count
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout, Yes
 from turnmill_cli.output import (
     CommandFailed,
     confirm,
-    count,
     dumped,
     print_json,
     print_line,

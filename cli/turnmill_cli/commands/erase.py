@@ -14,9 +14,16 @@ import typer
 from turnmill.contract.erasure import Erased
 from turnmill.contract.errors import NotAnswered, Transient, UnknownSession
 from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.plural import count, plural
 from turnmill_cli.archive_database import ArchiveDatabase
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout, Yes
-from turnmill_cli.output import CommandFailed, clean, confirm, count, print_json, print_line
+from turnmill_cli.output import (
+    CommandFailed,
+    clean,
+    confirm,
+    print_json,
+    print_line,
+)
 from turnmill_cli.progress import asking
 from turnmill_worker.ports.values import SessionRef
 
@@ -126,7 +133,7 @@ def _print(done: Erased) -> None:
         would = "would be" if done.dry_run else "is"
         print_line(f"  its context {would} made anew of the turns that remain", "dim")
     if done.repeated_in:
-        turns = f"turn{'s' if len(done.repeated_in) > 1 else ''} {spans(done.repeated_in)}"
+        turns = f"{plural(len(done.repeated_in), 'turn')} {spans(done.repeated_in)}"
         print_line(f"  {turns} repeat some of it: --repeats erases them, too", "yellow")
     if done.in_system_prompt:
         print_line("  the system prompt has some of it: change it with `turnmill open`", "yellow")

@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from turnmill.contract.errors import InvalidInput
+from turnmill.contract.plural import count
 from turnmill.testing import FAULTS, FakeEndpoint, Fault
 from turnmill_cli.local.children import check_port
 from turnmill_cli.options import CommandApp
-from turnmill_cli.output import count, print_note
+from turnmill_cli.output import print_note
 
 fake_llm_app = CommandApp()
 

@@ -21,6 +21,7 @@ from turnmill.contract.context import (
 from turnmill.contract.errors import NotPermitted
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.names import Version
+from turnmill.contract.plural import count
 from turnmill.contract.render import changed_in
 from turnmill.contract.rules import Rule
 from turnmill.contract.trajectory import CommittedContext, LostTurns
@@ -28,7 +29,6 @@ from turnmill_cli.commands.erase import spans
 from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout
 from turnmill_cli.output import (
     CommandFailed,
-    count,
     dumped,
     items_line,
     print_json,

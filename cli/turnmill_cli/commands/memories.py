@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from turnmill.contract.plural import count
 from turnmill.contract.results import GroundedMemory
 from turnmill_cli.options import Connection, JsonFlag, Timeout
 from turnmill_cli.output import print_json, print_line, print_note, when
@@ -49,7 +50,7 @@ def _print(memory: GroundedMemory) -> None:
     for line in lines[:MOST_LINES]:
         print_line(f"      {line}")
     if len(lines) > MOST_LINES:
-        print_line(f"      … {len(lines) - MOST_LINES} more lines", "dim")
+        print_line(f"      … {count(len(lines) - MOST_LINES, 'more line')}", "dim")
 
 
 def remember(

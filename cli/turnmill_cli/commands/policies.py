@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from turnmill.contract.errors import UnknownPolicy
+from turnmill.contract.plural import count
 from turnmill.contract.policy import Policy
 from turnmill_cli.options import Connection, GroupApp, JsonFlag, PolicyOptions
 from turnmill_cli.output import (
     clean,
-    count,
     field_table,
     print_json,
     print_line,

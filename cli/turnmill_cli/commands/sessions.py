@@ -13,6 +13,7 @@ import typer
 
 from turnmill.contract.errors import TurnmillError, UnknownSession
 from turnmill.contract.names import SessionId
+from turnmill.contract.plural import count
 from turnmill.contract.policy import OFFLINE, Policy
 from turnmill.contract.results import ContextInfo, Wait
 from turnmill.contract.trajectory import LostTurns
@@ -30,7 +31,6 @@ from turnmill_cli.options import (
 )
 from turnmill_cli.output import (
     clean,
-    count,
     field_table,
     print_json,
     print_line,
@@ -186,7 +186,7 @@ def _state(found: ContextInfo) -> str:
         parts.append(f"parked for {found.parked_for_s:,.0f} s: `turnmill retry` tries it again")
     if found.failures:
         parts.append(f"{count(found.failures, 'compaction')} failed in a row")
-    if not parts and found.usage.total > found.limits.soft:
+    if not parts and found.limits.over(found.usage):
         parts.append("over its soft limit: nothing tried was good enough; more turns try again")
     return "; ".join(parts) or "nothing to do"
 
@@ -306,8 +306,8 @@ def sessions(
     from turnmill.connection.transport import redis_now_ms  # noqa: PLC0415 - slow, and the help needs none
 
     def wanted(found: ContextInfo) -> bool:
-        is_over = found.usage.total > found.limits.soft
-        return (is_over or not over_soft) and (bool(waits(found)) or not waiting)
+        is_over = found.limits.over(found.usage)
+        return bool(is_over or not over_soft) and bool(waits(found) or not waiting)
 
     is_some = waiting or over_soft
     with connection.redis() as view:
@@ -370,9 +370,9 @@ _WAITS = {
 
 def state(found: ContextInfo) -> str:
     """How the session is: over which limit, and what it waits for; ``ok`` for neither."""
-    limits, total = found.limits, found.usage.total
-    over = "over-hard" if total > limits.hard else "over-soft" if total > limits.soft else ""
-    return ", ".join(filter(None, [over, *waits(found)])) or "ok"
+    exceeded = found.limits.over(found.usage)
+    over = [f"over-{exceeded}"] if exceeded else []
+    return ", ".join([*over, *waits(found)]) or "ok"
 
 
 def _columns(now_ms: int, *, everywhere: bool) -> dict[str, Any]:

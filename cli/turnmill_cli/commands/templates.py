@@ -9,9 +9,9 @@ import typer
 
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.names import template_name
+from turnmill.contract.plural import count
 from turnmill_cli.options import GroupApp, JsonFlag
 from turnmill_cli.output import (
-    count,
     print_json,
     print_line,
     print_note,

@@ -16,6 +16,7 @@ from turnmill.client.transcript import markdown
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn, TurnmillError, UnknownSession
 from turnmill.contract.names import session_id
+from turnmill.contract.plural import count
 from turnmill.contract.trajectory import Trajectory
 from turnmill.contract.turns import DEFAULT_MAX_TURN_BYTES, TurnLike
 from turnmill.push.too_large import OnTooLarge
@@ -24,7 +25,6 @@ from turnmill_cli.options import Connection, JsonFlag, SessionName, Timeout
 from turnmill_cli.output import (
     CommandFailed,
     clean,
-    count,
     print_error,
     print_json,
     print_note,

@@ -21,6 +21,7 @@ from turnmill.contract.estimate import FILE, file_of
 from turnmill.contract.job_outcomes import ASKED_AGAIN
 from turnmill.contract.keys import session_keys
 from turnmill.contract.names import Namespace, SessionId
+from turnmill.contract.plural import count
 from turnmill.contract.policy import OFFLINE
 from turnmill.contract.scripts import load_script
 from turnmill_cli.archive_database import ArchiveDatabase
@@ -30,7 +31,6 @@ from turnmill_cli.output import (
     NO_REDIS,
     REDIS_REFUSES,
     CommandFailed,
-    count,
     install,
     safe_url,
 )

@@ -16,7 +16,8 @@ from typing import Any
 from flower import urls  # type: ignore[import-untyped]
 from tornado.web import StaticFileHandler
 
-from turnmill_cli.output import count, items_line
+from turnmill.contract.plural import count
+from turnmill_cli.output import items_line
 
 PASSWORDS = "FLOWER_BASIC_AUTH_FILE"
 """A file with ``user:password`` in each line: nothing of it stands on a command line."""

@@ -20,9 +20,11 @@ from rich.live import Live
 from rich.text import Text
 
 from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.contract.plural import count
 from turnmill_cli.broker_view import BrokerView
 from turnmill_cli.local.children import (
     check_installed,
+    check_port,
     choose_flower_port,
     choose_port,
     flower_child,
@@ -42,7 +44,7 @@ from turnmill_cli.options import (
     RedisPasswordFile,
     setting,
 )
-from turnmill_cli.output import CommandFailed, clean, count, safe_url, stdout
+from turnmill_cli.output import CommandFailed, clean, safe_url, stdout
 from turnmill_cli.redis_view import NamespacesView
 from turnmill_cli.running import UP_DATA_DIR, UpRunning, announce, redis_of, remember_redis
 
@@ -281,14 +283,18 @@ class _WorkersAndFlower:
         is_shared = not self.server or bool(connection.broker_url)
         host = socket.gethostname() + (f".{os.getpid()}" if is_shared else "")
         flower = flower_child(port=flower_port, logs=logs, env=env)
+        workers = worker_children(
+            self.options.workers,
+            logs=logs,
+            env=env,
+            host=host,
+            metrics_port=self.options.metrics_port,
+        )
+        if first := self.options.metrics_port:
+            for port in range(first, first + len(workers)):
+                check_port(port, option="--metrics-port")
         return Supervisor(
-            worker_children(
-                self.options.workers,
-                logs=logs,
-                env=env,
-                host=host,
-                metrics_port=self.options.metrics_port,
-            ),
+            workers,
             flower if flower_port else None,
             flower_port=flower_port,
             tell=_tell,

@@ -26,6 +26,7 @@ from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage, Usage
 from turnmill.contract.estimate import estimate_tokens, without_images
 from turnmill.contract.image_tokens import DEFAULT_FORMULA, FORMULAS, ImageRef, is_base64
+from turnmill.contract.plural import count
 from turnmill.contract.render import changed_in, event_text, receipt_text, system_message
 from turnmill.contract.trajectory import Trajectory, TrajectoryTurn
 
@@ -355,7 +356,7 @@ def _template() -> Template:
         lstrip_blocks=True,
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    environment.filters |= {"clock": clock, "json": as_json, "number": "{:,}".format}
+    environment.filters |= {"clock": clock, "json": as_json, "number": "{:,}".format, "of": count}
     environment.globals |= {
         "does": DOES,
         "event_text": event_text,

@@ -41,6 +41,8 @@ export type Receipt = { by: string; first_seq: number; last_seq: number; turns: 
 export type RollbackResult = { restored: string; seq: number; version: number; turns_lost: number };
 /** A rule in force; `id` ends it. */
 export type RuleInForce = { id: string; seq: number; text: string; revised: number | null };
+/** Some sessions of a namespace, the most recently pushed first. */
+export type SessionPage = { sessions: Array<string>; after: string | null };
 /** What a requested summarization did. */
 export type SummarizationResult = { tokens_before: number; tokens_after: number; turns_summarized: number; summary: string; version: number; reason?: string };
 /** Tokens of a context, by part. */
@@ -54,7 +56,7 @@ export type Problem = { type: string; title: string; status: number; detail: str
 export interface Calls {
   healthz: { path: {  }; query: {  }; body: undefined; answer: { status: string } };
   readyz: { path: {  }; query: {  }; body: undefined; answer: { status: string } };
-  sessions: { path: {  }; query: {  }; body: undefined; answer: Array<string> };
+  sessions: { path: {  }; query: { limit?: number; after?: string }; body: undefined; answer: SessionPage };
   usage: { path: {  }; query: { by?: string }; body: undefined; answer: Array<Bill> };
   open: { path: { session: string }; query: {  }; body: OpenBody; answer: undefined };
   info: { path: { session: string }; query: {  }; body: undefined; answer: ContextInfo };

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from turnmill.contract.codec import decode_json
@@ -15,6 +15,8 @@ from turnmill.contract.results import Bill
 
 FIELDS: Final = ("namespace", "day", "session", "model")
 _SUMS: Final = tuple(name for name in Bill.model_fields if name not in FIELDS)
+
+Record = Mapping[str, Any]
 
 SESSIONS_AT_ONCE: Final = 100
 """Sessions per round trip: each may have a thousand compactions."""
@@ -52,27 +54,35 @@ def bills_in(namespace: Namespace, entries: Iterable[tuple[int, bytes]]) -> list
     Raises:
         CorruptContext: what is stored is no record.
     """
-    records = [(at_ms, decode_json(record)) for at_ms, record in entries]
-    return [
-        bill_of(namespace, at_ms, record)
-        for at_ms, record in records
-        if record.get("strategy") not in NO_COMPACTION
-    ]
+    records = compactions_in({**decode_json(record), "at_ms": at_ms} for at_ms, record in entries)
+    return [bill for record in records for bill in bills_of(namespace, record)]
 
 
-def bill_of(namespace: Namespace, at_ms: int, record: Mapping[str, Any]) -> Bill:
-    """The bill of one compaction."""
-    before, cost_usd = record.get("tokens_before", 0), record.get("cost_usd")
-    prompt_tokens = record.get("prompt_tokens", 0)
-    return Bill(
-        namespace=namespace,
-        day=time.strftime("%Y-%m-%d", time.gmtime(at_ms / 1000)),
-        session=SessionId(record.get("session", "")),
-        model=record.get("model") or "none",
-        compactions=1,
-        tokens_saved=before and before - record.get("tokens_after", 0),
-        prompt_tokens=prompt_tokens,
-        completion_tokens=record.get("completion_tokens", 0),
-        cost_usd=cost_usd or 0.0,
-        unpriced=int(cost_usd is None and prompt_tokens > 0),
-    )
+def compactions_in(records: Iterable[Record]) -> Iterator[Record]:
+    """The records of commits that compacted something."""
+    return (record for record in records if record.get("strategy") not in NO_COMPACTION)
+
+
+def bills_of(namespace: Namespace, record: Record) -> Iterator[Bill]:
+    """The bills of one compaction, of ``at_ms``: of what wrote it, and of others that were asked.
+
+    A model whose answers were refused is billed for them, and compacted nothing.
+    """
+    wrote, before = record.get("model", ""), record.get("tokens_before", 0)
+    billed: dict[str, Record] = {wrote: {}}
+    billed |= record.get("billed") or {wrote: record}
+    for model, part in billed.items():
+        is_own, prompt_tokens = model == wrote, part.get("prompt_tokens", 0)
+        cost_usd = part.get("cost_usd", None if part is record else 0.0)
+        yield Bill(
+            namespace=namespace,
+            day=time.strftime("%Y-%m-%d", time.gmtime(record["at_ms"] / 1000)),
+            session=SessionId(record.get("session", "")),
+            model=model or "none",
+            compactions=int(is_own),
+            tokens_saved=before - record.get("tokens_after", 0) if is_own and before else 0,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=part.get("completion_tokens", 0),
+            cost_usd=cost_usd or 0.0,
+            unpriced=int(cost_usd is None and prompt_tokens > 0),
+        )

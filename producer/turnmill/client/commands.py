@@ -54,7 +54,15 @@ from turnmill.contract.policy import (
     stored_policy,
 )
 from turnmill.contract.render import render_head, system_message
-from turnmill.contract.results import Checkpoint, ContextInfo, Forgotten, ParkedSession, Wait, Waits
+from turnmill.contract.results import (
+    Checkpoint,
+    ContextInfo,
+    Forgotten,
+    ParkedSession,
+    SessionPage,
+    Wait,
+    Waits,
+)
 from turnmill.contract.rules import UNMARKED, Rule, Said, with_marked
 from turnmill.contract.scripts import Call, Command, load_script
 from turnmill.contract.sealing import Digest, Secret
@@ -76,6 +84,10 @@ T = TypeVar("T")
 
 DEFAULT_NAME = "default"
 """The namespace's policy for sessions opened without one."""
+
+MAX_PAGE = 1_000
+
+MAX_DIGITS = 15
 
 MAX_CHECKPOINT_CHARS = 200
 
@@ -452,8 +464,36 @@ class Commands:
     @staticmethod
     def sessions(replies: Sequence[Sequence[Any]]) -> list[SessionId]:
         """All sessions, the most recently pushed first."""
-        found = [entry for reply in replies for entry in _scored(reply)]
-        return [SessionId(name.decode()) for name, _ in sorted(found, key=lambda e: (-e[1], e[0]))]
+        return [SessionId(name.decode()) for _, name in _newest_first(replies)]
+
+    def list_page(self, after: str, limit: int) -> list[Command]:
+        """So many of the most recently pushed sessions of each shard, and one more.
+
+        Raises:
+            InvalidInput: there is no such page.
+        """
+        if not 1 <= limit <= MAX_PAGE:
+            raise InvalidInput(f"limit: must be 1 to {MAX_PAGE:,}, not {limit:,}")
+        keys = self.index_keys()
+        newest = ("-inf", "BYSCORE", "REV", "LIMIT", 0, limit + 1, "WITHSCORES")
+        if not after:
+            return [("ZRANGE", key, "+inf", *newest) for key in keys]
+        at_ms, _ = _place(after)
+        at_once = [("ZRANGE", key, at_ms, at_ms, "BYSCORE", "WITHSCORES") for key in keys]
+        return [*at_once, *(("ZRANGE", key, f"({at_ms}", *newest) for key in keys)]
+
+    @staticmethod
+    def page(replies: Sequence[Sequence[Any]], after: str, limit: int) -> SessionPage:
+        """The page in the replies to its commands."""
+        found = _newest_first(replies)
+        if after:
+            found = [each for each in found if each < _place(after)]
+        shown = found[:limit]
+        names = [SessionId(name.decode()) for _, name in shown]
+        is_last = len(found) == len(shown)
+        return SessionPage(
+            sessions=names, after=None if is_last else f"{shown[-1][0]:.0f}:{names[-1]}"
+        )
 
     def checkpoint(self, session: str, message: str, name: str) -> Call:
         """Remember the context as it is now.
@@ -740,6 +780,20 @@ def _head_messages(system: str, body: bytes | None) -> int:
     with suppress(CorruptContext, NewerFormat):  # `turnmill sessions` lists such a session, too
         stored = StoredContext.parse(body)
     return len(render_head(stored, system))
+
+
+def _newest_first(replies: Iterable[Sequence[Any]]) -> list[tuple[float, bytes]]:
+    """When each session was pushed to last, in ms, and its name; as Redis orders them."""
+    found = [(at_ms, name) for reply in replies for name, at_ms in _scored(reply)]
+    return sorted(found, reverse=True)
+
+
+def _place(after: str) -> tuple[int, bytes]:
+    """Where a page ended, as ``SessionPage.after`` says it."""
+    at_ms, found, name = after.partition(":")
+    if not (found and at_ms.isascii() and at_ms.isdecimal() and len(at_ms) <= MAX_DIGITS):
+        raise InvalidInput("after: must be what the page before said, or left out for the first")
+    return int(at_ms), name.encode("utf-8", "replace")
 
 
 def _scored(reply: Sequence[Any]) -> list[tuple[bytes, float]]:

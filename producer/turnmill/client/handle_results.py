@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from turnmill.contract.context import JsonMessage, Pushed
 from turnmill.contract.errors import InvalidInput
+from turnmill.contract.plural import count
 from turnmill.contract.render import memories_message
 from turnmill.contract.results import ContextInfo, GroundedContext, TurnResult
 from turnmill.contract.rules import INSTRUCTS, REVOKES, Rule
@@ -68,8 +69,9 @@ def describe(info: ContextInfo) -> str:
     """The session in one line."""
     first, last = info.watermark + 1, info.last_seq
     return (
-        f"{info.interactions} interactions, {info.usage.total:,} of {info.limits.hard:,} tokens "
+        f"{count(info.interactions, 'interaction')}, "
+        f"{info.usage.total:,} of {info.limits.hard:,} tokens "
         f"({info.usage.system:,} system prompt, {info.usage.summary:,} summary), "
         f"{f'turns {first}-{last}' if first <= last else 'no turns'} word for word, "
-        f"{info.compactions} compactions"
+        f"{count(info.compactions, 'compaction')}"
     )

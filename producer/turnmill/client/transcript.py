@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from turnmill.contract.context import JsonMessage
+from turnmill.contract.plural import count
 from turnmill.contract.trajectory import Trajectory, TrajectoryTurn
 
 _MARKS = {"kept": "", "rolled-back": " — rolled back", "cleared": " — cleared"}
@@ -25,7 +26,7 @@ def markdown(trajectory: Trajectory) -> str:
         lines += ["## Compactions", ""]
         lines += [
             f"- {_when(each.at_ms)}: version {each.record.version}, {each.record.strategy}, "
-            f"{each.record.turns} turns, {each.record.tokens_before:,} → "
+            f"{count(each.record.turns, 'turn')}, {each.record.tokens_before:,} → "
             f"{each.record.tokens_after:,} tokens"
             for each in trajectory.compactions
         ]
@@ -37,9 +38,9 @@ def _facts(trajectory: Trajectory) -> str:
     turns = len(trajectory.turns)
     aside = sum(turn.state != "kept" for turn in trajectory.turns)
     return (
-        f"Namespace {trajectory.namespace}, {turns} turns"
+        f"Namespace {trajectory.namespace}, {count(turns, 'turn')}"
         f"{f' ({aside} of them set aside)' if aside else ''}, "
-        f"{len(trajectory.compactions)} compactions."
+        f"{count(len(trajectory.compactions), 'compaction')}."
     )
 
 

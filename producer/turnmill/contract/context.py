@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -269,6 +269,10 @@ class Limits(BaseModel):
     def urgent(self) -> int:
         """Half way from soft to hard: above it there is no time to wait for a better cut."""
         return (self.soft + self.hard) // 2
+
+    def over(self, usage: Usage) -> Literal["hard", "soft", ""]:
+        """The limit that a context of this usage is over."""
+        return "hard" if usage.total > self.hard else "soft" if usage.total > self.soft else ""
 
     def share_left(self, tokens: int) -> float:
         """The share of the room that a context of so many tokens leaves; may be negative."""

@@ -84,6 +84,14 @@ class Outcome(Value):
     waited_s: float | None = None
 
 
+class Billed(Value):
+    """What one model was billed for a compaction; the fields as of ``Compaction``."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+
 class Compaction(Value):
     """One completed compaction, as recorded and announced.
 
@@ -97,6 +105,7 @@ class Compaction(Value):
         model: what wrote its summaries: a model's name, or ``extractive``; empty without any.
         prompt_tokens, completion_tokens: billed by the model's endpoint, failed tries included.
         cost_usd: of those, at list price; None when no price is known.
+        billed: of those, what each model was that was asked; nothing where only ``model`` was.
         failed: why each summarizer tried before ``model`` did not write it: the kind of its error;
             ``below-quality`` - its text kept much less; ``stale`` - the session had changed each
             time a text was ready. Behind ``UnusableSummary:``, what was wrong with each answer.
@@ -121,6 +130,7 @@ class Compaction(Value):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = None
+    billed: dict[str, Billed] = Field(default_factory=dict)
     failed: tuple[str, ...] = ()
     items: dict[str, int] = Field(default_factory=dict)
     rules_added: int = 0

@@ -18,6 +18,7 @@ from turnmill.contract.estimate import CountMessages
 from turnmill.contract.legality import repair
 from turnmill.contract.log_entry import TailTurn
 from turnmill.contract.marks import MEMORIES, is_memories, noted, quoted, quoted_entry
+from turnmill.contract.plural import plural
 from turnmill.contract.results import GroundedMemory
 from turnmill.contract.rules import Rule
 from turnmill.contract.thoughts import without_thoughts
@@ -132,7 +133,7 @@ def request_entry(request: OpenRequest) -> str:
 
 def images_gone(seq: int, gone: int, whole: int) -> str:
     """A line for the images of a turn that are not shown; nothing when all are."""
-    images = f"{gone} of {whole} image{'s' if whole > 1 else ''} of turn {seq}"
+    images = f"{gone} of {whole} {plural(whole, 'image')} of turn {seq}"
     where = "the session's trajectory has all"
     return f"\n[{images} removed to save context; {where}]" if gone else ""
 
@@ -215,7 +216,9 @@ def receipt_text(receipt: Receipt, *, recall: bool = False) -> str:
         else f"Turns {receipt.first_seq}-{receipt.last_seq}"
     )
     tool = RECALL if recall else ""
-    return f"[{span} left out to fit: {receipt.turns} turns, {receipt.tokens} tokens{tool}]"
+    turns = f"{receipt.turns} {plural(receipt.turns, 'turn')}"
+    tokens = f"{receipt.tokens} {plural(receipt.tokens, 'token')}"
+    return f"[{span} left out to fit: {turns}, {tokens}{tool}]"
 
 
 Record = TypeVar("Record", bound=tuple[int, Mapping[str, Any]])

@@ -56,11 +56,11 @@ class Bill(Value):
     Attributes:
         namespace, day, session, model: what they are of, None where it was not asked for. A day is
             UTC's, such as ``2026-03-01``; the model is ``none`` where none was needed.
-        compactions: how many.
+        compactions: how many; a model that was asked and refused wrote none.
         tokens_saved: tokens before less tokens after.
-        prompt_tokens, completion_tokens: billed by models' endpoints, failed tries included.
+        prompt_tokens, completion_tokens: billed by models' endpoints, refused answers included.
         cost_usd: of those, at list price.
-        unpriced: compactions whose model has no known price; ``cost_usd`` is without them.
+        unpriced: how often a compaction asked a model of unknown price; ``cost_usd`` is without.
     """
 
     namespace: Namespace | None = None
@@ -73,6 +73,18 @@ class Bill(Value):
     completion_tokens: int
     cost_usd: float
     unpriced: int
+
+
+class SessionPage(Value):
+    """Some sessions of a namespace, the most recently pushed first.
+
+    Attributes:
+        sessions: their names.
+        after: asks for those that follow, or None where these are the last.
+    """
+
+    sessions: list[SessionId]
+    after: str | None
 
 
 class GroundedMemory(Value):

@@ -18,6 +18,7 @@ from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.formats import Value
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.names import Namespace, Seq, SessionId
+from turnmill.contract.plural import count
 
 TurnState = Literal["kept", "rolled-back", "cleared"]
 """Whether a turn is part of the conversation, or was set aside by a rollback or by ``clear``."""
@@ -77,13 +78,11 @@ class LostTurns(Value):
 
     def __str__(self) -> str:
         """For a person."""
+        which = f" (seq {self.first_seq} to {self.last_seq})" if self.turns else ""
+        lost = (self.turns, "turn") if self.turns else (self.compactions, "compaction")
+        verb = "is" if lost[0] == 1 else "are"
         kept = f"kept as branch {self.branch}"
-        if not self.turns:
-            return f"{self.compactions} compactions of a state that Redis lost are {kept}"
-        return (
-            f"{self.turns} turns (seq {self.first_seq} to {self.last_seq}) of a state that Redis "
-            f"lost are {kept}"
-        )
+        return f"{count(*lost)}{which} of a state that Redis lost {verb} {kept}"
 
 
 class Trajectory(Value):

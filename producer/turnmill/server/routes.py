@@ -18,6 +18,7 @@ from turnmill.contract.results import (
     Forked,
     GroundedContext,
     RollbackResult,
+    SessionPage,
     SummarizationResult,
 )
 from turnmill.recall import Recall
@@ -71,9 +72,13 @@ class _Json(Response):
 
 
 @router.get("/sessions", operation_id="sessions")
-async def sessions(client: Client) -> list[str]:
-    """All sessions of the namespace, the most recently pushed first."""
-    return list(await client.sessions())
+async def sessions(
+    client: Client,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    after: Annotated[str, Query(description="What the page before said; none: the first.")] = "",
+) -> SessionPage:
+    """Sessions of the namespace, the most recently pushed first, a page at a time."""
+    return await client.sessions_page(after, limit=limit)
 
 
 @router.get("/usage", operation_id="usage")

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.strategies import GivenTurn, conversations
+from turnmill_worker import reading
 from turnmill_worker.reading.digest import Digest
 from turnmill_worker.reading.known import NOTHING_KNOWN, Known
 from turnmill_worker.reading.passages import Reading
@@ -58,10 +60,38 @@ def todo(done: int) -> list[dict[str, Any]]:
     ]
 
 
+def looked(at: int, path: str, text: str) -> list[dict[str, Any]]:
+    """A call, and the numbered lines that it printed."""
+    name = "read_file" if at % 2 else "bash"
+    arguments = {"path": path} if at % 2 else {"command": f"cat -n {path}"}
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    call = {"id": path, "type": "function", "function": function}
+    printed = "\n".join(f"{at:6}\t{line}" for at, line in enumerate(text.splitlines()[:200], 1))
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": path, "content": printed},
+    ]
+
+
 CRATES = [crate(number) for number in range(1, 31)]
 
 
 # --- texts ---
+
+
+@pytest.mark.parametrize("budget", [400, 1500])
+def test_lines_of_a_file_are_told_with_the_call_that_names_it(budget: int) -> None:
+    files = sorted(Path(reading.__file__).parent.glob("*.py"))
+    turns = [looked(at, file.name, file.read_text()) for at, file in enumerate(files, 1)]
+
+    known, told = NOTHING_KNOWN, 0
+    for seq, turn in enumerate(turns, 1):
+        found = digest(turn, known=known, first=seq)
+        known, text = found.after(budget), found.text(budget)
+        for of in re.findall(r"^(\d+) tool: ", text, re.MULTILINE):
+            told += 1
+            assert f"{files[int(of) - 1].name})" in text
+    assert told
 
 
 @settings(deadline=None, max_examples=40)

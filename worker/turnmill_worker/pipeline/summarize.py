@@ -14,7 +14,7 @@ import structlog
 from turnmill.contract.context import JsonMessage, StoredContext
 from turnmill.contract.errors import InvalidTemplate, Transient, UnknownTemplate
 from turnmill.contract.estimate import Counter
-from turnmill.contract.job_outcomes import Compaction
+from turnmill.contract.job_outcomes import Billed, Compaction
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.marks import DATA, quoted_lines, unlabelled
 from turnmill.contract.names import Seq
@@ -106,6 +106,7 @@ class Draft:
         kept = sum(t.tokens for t in plan.snapshot.turns if t.seq > context.watermark)
         known = {rule.id for rule in before.stored.rules}
         rules = {rule.id for rule in context.rules}
+        model = next((summary.model for summary in self.summaries), "")
         return Compaction(
             session=before.session,
             version=context.version,
@@ -121,15 +122,26 @@ class Draft:
             quality_parts={}
             if self.quality is None
             else {name: round(part, 4) for name, part in self.quality.parts.items()},
-            model=next((summary.model for summary in self.summaries), ""),
+            model=model,
             prompt_tokens=self.spent.prompt_tokens,
             completion_tokens=self.spent.completion_tokens,
             cost_usd=self.spent.cost_usd,
+            billed=_billed(self.spent, model),
             failed=self.failed,
             items=dict(self.items),
             rules_added=len(rules - known),
             rules_ended=len(known - rules),
         )
+
+
+def _billed(spent: Spent, wrote: str) -> dict[str, Billed]:
+    """What each model was billed, if any was that did not write the summary."""
+    parts: dict[str, Spent] = {}
+    for name, part in spent.by_model.items():
+        parts[name or wrote] = parts.get(name or wrote, NOTHING) + part
+    if parts.keys() <= {wrote}:
+        return {}
+    return {name: Billed.model_validate(part, from_attributes=True) for name, part in parts.items()}
 
 
 def cost_of(summary: Summary) -> Spent:
@@ -138,7 +150,7 @@ def cost_of(summary: Summary) -> Spent:
         prompt_tokens=summary.prompt_tokens,
         completion_tokens=summary.completion_tokens,
         cost_usd=summary.cost_usd,
-    )
+    ).of(summary.model)
 
 
 def scorer_of(plan: Plan, counter: Counter) -> Scorer | None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from turnmill_worker.reading.known import Known
-from turnmill_worker.reading.passages import SYSTEM, USER, Passage, Reading
+from turnmill_worker.reading.passages import SYSTEM, USER, Passage, Reading, with_calls
 from turnmill_worker.reading.readings import of_older_pool
 from turnmill_worker.reading.said import Said
 from turnmill_worker.reading.score import Unit, lines_of, units_of, weightiest
@@ -96,14 +96,14 @@ class Digest:
             stated: sentences that stand elsewhere in the context, word for word.
             stated_in: turns whose user's words do.
         """
-        self.covered = tuple(covered)
+        self.covered = tuple(with_calls(covered))
         if known.older:
             known = replace(known, readings=tuple(of_older_pool(known.older, count)), older=())
         self.known, self._count, self._through = known, count, through
         self._said = said or Said(known.said)
         self._stated, self._stated_in = "\n".join(stated), frozenset(stated_in)
         self._tables, self._states, self._makes = known.parts(count)
-        for each in covered:
+        for each in self.covered:
             for part in (self._tables, self._states, self._makes):
                 part.add(each)
         self._stored_states: Any = None

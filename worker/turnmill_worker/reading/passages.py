@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from turnmill.contract.base64_text import without_base64
@@ -142,6 +142,33 @@ class Reading(NamedTuple):
             ),
             asks,
         )
+
+
+CAME_OF: Final = "→"
+_NO_LABEL: Final = ("", 0, ())
+
+
+def with_calls(readings: Iterable[Reading]) -> Iterator[Reading]:
+    """The readings, each text that a tool printed opened by the call it came of, if that is short.
+
+    A record says what it is of; lines of a file do not: which file stands in the call alone.
+    """
+    calls: dict[str, Passage] = {}
+    for each in readings:
+        short = {own.group: own for own in each.passages if own.source == CALL}
+        for cells in each.cells:
+            own = short.get(cells.first)
+            if own and cells.tool and own.text.startswith(f"{cells.tool}("):
+                calls[cells.call] = own
+        call = calls.get(each.cells[0].call) if each.role == RESULT and each.cells else None
+        is_record = all(own.field for own in each.passages)
+        if call is None or is_record or each.labels[0] != _NO_LABEL:
+            yield each
+        else:
+            # It is paid for with the line, and says something with what stood first in the result.
+            label = (f"{call.text} {CAME_OF}", 0, call.ids)
+            opening = each.opening + call.tokens + 1
+            yield each._replace(opening=opening, labels=(label, *each.labels[1:]))
 
 
 def _stored(own: Passage, many: int) -> list[Any]:

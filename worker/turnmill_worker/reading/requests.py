@@ -18,6 +18,7 @@ from turnmill.contract.estimate import Counter
 from turnmill.contract.images import image_parts
 from turnmill.contract.marks import author, is_memories, own_words
 from turnmill.contract.names import Seq
+from turnmill.contract.plural import plural
 from turnmill.contract.render import request_entry
 from turnmill_worker.reading.own_words import is_talk
 from turnmill_worker.reading.passages import PROSE, USER, Passage, Reading, sentences
@@ -344,7 +345,7 @@ def _with_marks(pieces: Sequence[_Piece], kept: Sequence[int]) -> str:
         if line != begun and any(piece.line == line for piece in gone):
             rows[-1] += " […]"
         if lines := sum(_lines(piece) for piece in gone if piece.line not in {line, begun}):
-            rows.append(f"[… {lines} line{'s' if lines != 1 else ''} left out]")
+            rows.append(f"[… {lines} {plural(lines, 'line')} left out]")
         if at == len(pieces):
             break
         text = "[…] " * any(piece.line == begun for piece in gone) + pieces[at].text

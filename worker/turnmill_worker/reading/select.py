@@ -487,24 +487,24 @@ def render(pool: Pool, kept: Sequence[int], past: Mapping[str, int]) -> str:
         own for own in map(pool.homes.__getitem__, kept) if pool.readings[own].role == TABLE
     )
     for at in kept:
-        passage = pool.passages[at]
+        passage, reading = pool.passages[at], pool.readings[pool.homes[at]]
         if own := rows.get(pool.homes[at]):
             if pool.homes[at] != home:
                 home = pool.homes[at]
-                left = (
-                    len(pool.readings[home].passages) - own + int(pool.readings[home].labels[0][0])
-                )
-                lines.append(
-                    f"{pool.readings[home].who}{f' ({left} earlier rows left out)' if left else ''}"
-                )
+                left = len(reading.passages) - own + int(reading.labels[0][0])
+                lines.append(f"{reading.who}{f' ({left} earlier rows left out)' if left else ''}")
             lines.append(passage.text)
             continue
         changed = past.get(passage.text)
         text = f"{passage.text} (changed in turn {changed})" if changed else passage.text
-        label = pool.readings[pool.homes[at]].labels[passage.group][0]
+        label = reading.labels[passage.group][0]
         if pool.homes[at] != home:
-            home = pool.homes[at]
-            lines.append(f"{pool.readings[home].seq} {pool.readings[home].who}: {label} {text}")
+            home, first = pool.homes[at], reading.labels[0][0]
+            call = first if first.endswith(r.CAME_OF) else ""
+            label = "" if label == call else label
+            if lines and call == f"{lines[-1].partition(':')[2].strip()} {r.CAME_OF}":
+                call = ""  # it stands right above
+            lines.append(f"{reading.seq} {reading.who}: {call} {label} {text}")
         elif passage.group == group:
             lines[-1] += f" {text}"
         elif label and label == told:

@@ -9,10 +9,9 @@ import json
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from turnmill.connection.transport import redis_now_ms
@@ -43,8 +42,9 @@ REST: Final = 20
 """It is kept for so many times what reading it took."""
 
 MOST_NAMESPACES: Final = 1_000
-MOST_LOOKED_AT: Final = 512
-"""Sessions whose tokens are compared with their limits; those of more stand for the others."""
+MOST_LOOKED_AT: Final = 4_096
+"""Sessions whose tokens are compared with their limits, of those that wait for a compaction and of
+all; in a larger fleet they stand for the others."""
 
 LISTS: Final = ("backlog", "due", "parked", "unarchived")
 MORE: Final = ("later", "over_soft", "over_hard")
@@ -54,6 +54,11 @@ AGES: Final = {
     "unarchived": telemetry.ARCHIVE,
 }
 """By list, for how long the first session in it has waited."""
+
+_OF_SESSION: Final = (
+    *("policy", "ratios", "system_tokens", "tools_tokens", "context_tokens"),
+    *("tail_tokens", "pending"),
+)
 
 
 class Value(NamedTuple):
@@ -65,11 +70,19 @@ class Value(NamedTuple):
 
 
 class _Lists(NamedTuple):
-    """How many sessions are in a namespace's lists, for how long, and the first of them."""
+    """How many sessions are in a namespace's lists, for how long, and some of them.
+
+    Attributes:
+        waiting: the first of those that are due or parked.
+        sessions: how many there are.
+        some: any of them.
+    """
 
     states: Counter[str]
     oldest_s: dict[str, float]
-    sessions: list[bytes]
+    waiting: list[bytes]
+    sessions: int
+    some: list[bytes]
 
 
 class RedisFleet(RedisRegistry):
@@ -155,30 +168,40 @@ class RedisFleet(RedisRegistry):
                     oldest_s = max((each.oldest_s[kind] for each in some), default=0.0)
                     yield Value(gauge.name, labels, oldest_s)
 
-    def _with_any(self, names: Sequence[Namespace]) -> Iterator[Namespace]:
+    def _with_any(self, names: Sequence[Namespace]) -> dict[Namespace, Sequence[str]]:
+        """The namespaces that have sessions, each with the lists to look at."""
         with self._redis.pipeline(transaction=False) as pipe:
             for name in names:
                 pipe.exists(*in_all_shards(name, *LISTS))
+                pipe.exists(*in_all_shards(name, "index"))
             replies = pipe.execute(raise_on_error=False)
-        yield from (n for n, at in zip(names, replies, strict=True) if at and at == int(at))
+        numbers = [int(each) if isinstance(each, int | float) else 0 for each in replies]
+        found = zip(names, numbers[::2], numbers[1::2], strict=True)
+        return {name: LISTS if lists else () for name, lists, index in found if lists or index}
 
-    def _of(self, names: Iterator[Namespace]) -> dict[Namespace, _Lists]:
+    def _of(self, names: Mapping[Namespace, Sequence[str]]) -> dict[Namespace, _Lists]:
         found, now_ms, room = {}, redis_now_ms(self._redis), MOST_LOOKED_AT
-        for name in names:
-            lists = self._in(name, now_ms)
-            lists.states.update(self._over(name, lists, room))
-            room = max(room - len(lists.sessions), 0)
+        for left, (name, kinds) in zip(range(len(names), 0, -1), names.items(), strict=True):
+            lists = self._in(name, kinds, now_ms)
+            share = math.ceil(room / left)
+            waiting, some = lists.waiting[:share], lists.some[:share]
+            room -= max(len(waiting), len(some))
+            lists.states.update(self._over(name, lists, waiting, some))
             found[name] = lists
         return found
 
-    def _in(self, name: Namespace, now_ms: int) -> _Lists:
-        states, since, sessions = Counter[str](), dict.fromkeys(AGES, now_ms), []
+    def _in(self, name: Namespace, kinds: Sequence[str], now_ms: int) -> _Lists:
+        states, since, waiting = Counter[str](), dict.fromkeys(AGES, now_ms), []
+        a_shard = MOST_LOOKED_AT // SHARDS
         with self._redis.pipeline(transaction=False) as pipe:
-            keys = [(kind, key) for kind in LISTS for key in in_all_shards(name, kind)]
+            keys = [(kind, key) for kind in kinds for key in in_all_shards(name, kind)]
             for _, key in keys:
                 pipe.zcount(key, "-inf", now_ms)
                 pipe.zcard(key)
-                pipe.zrange(key, 0, MOST_LOOKED_AT // SHARDS - 1, withscores=True)
+                pipe.zrange(key, 0, a_shard - 1, withscores=True)
+            for key in in_all_shards(name, "index"):
+                pipe.zcard(key)
+                pipe.zrandmember(key, a_shard)
             replies = pipe.execute(raise_on_error=False)
         for at, (kind, _) in enumerate(keys):
             now, every, first = replies[3 * at : 3 * at + 3]
@@ -189,42 +212,56 @@ class RedisFleet(RedisRegistry):
             if kind in AGES:
                 since[kind] = min(since[kind], first[0][1])
             if kind in ("due", "parked"):
-                sessions += [member for member, _ in first]
-        return _Lists(states, {kind: (now_ms - at) / 1000 for kind, at in since.items()}, sessions)
+                waiting += [member for member, _ in first]
+        oldest_s = {kind: (now_ms - at) / 1000 for kind, at in since.items()}
+        listed = replies[3 * len(keys) :]
+        sessions = sum(each for each in listed[::2] if isinstance(each, int))
+        some = [member for each in listed[1::2] if isinstance(each, list) for member in each]
+        return _Lists(states, oldest_s, waiting, sessions, some)
 
-    def _over(self, name: Namespace, lists: _Lists, room: int) -> dict[str, int]:
-        """How many are over their limits: only those that are due or parked can be for long."""
-        some = list(islice(filter(None, map(session_named, lists.sessions)), room))
-        fields = (
-            "policy",
-            "ratios",
-            "system_tokens",
-            "tools_tokens",
-            "context_tokens",
-            "tail_tokens",
-        )
-        with self._redis.pipeline(transaction=False) as pipe:
-            for session in some:
-                pipe.hmget(session_keys(name, session).meta, *fields)
-            metas = pipe.execute(raise_on_error=False)
-        over = Counter(_state(*meta) for meta in metas if isinstance(meta, list))
+    def _over(
+        self, name: Namespace, lists: _Lists, waiting: Sequence[bytes], some: Sequence[bytes]
+    ) -> dict[str, int]:
+        """How many are over their limits.
+
+        Those that wait are most likely to be, and stand for all that wait; any others for the rest,
+        of which few are: their compaction was put off, or nobody counted them yet.
+        """
         every = sum(lists.states[kind] for kind in ("due", "later", "parked"))
-        share = every / len(some) if some else 0.0
-        hard = round(over["hard"] * share)
-        return {"over_hard": hard, "over_soft": hard + round(over["soft"] * share)}
+        over = defaultdict[str, float](float)
+        for waits, members, of in ((True, waiting, every), (False, some, lists.sessions)):
+            for state, number in self._states(name, members, waits=waits).items():
+                over[state] += number * of / len(members)
+        hard = round(over["hard"])
+        return {"over_hard": hard, "over_soft": hard + round(over["soft"])}
+
+    def _states(self, name: Namespace, members: Sequence[bytes], *, waits: bool) -> Counter[str]:
+        """The limits that sessions are over, of those which are due or parked, or are not."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for session in filter(None, map(session_named, members)):
+                keys = session_keys(name, session)
+                pipe.hmget(keys.meta, *_OF_SESSION)
+                pipe.zscore(keys.due, session)
+                pipe.zscore(keys.parked, session)
+            replies = iter(pipe.execute(raise_on_error=False))
+        return Counter(
+            _state(*meta)
+            for meta, *at in zip(replies, replies, replies, strict=True)
+            if isinstance(meta, list) and (at != [None, None]) == waits
+        )
 
 
 def _state(policy: bytes | None, ratios: bytes | None, *tokens: bytes | None) -> str:
-    """The limit that a session is over."""
+    """The limit that a session is over, as ``ContextInfo`` has it."""
     try:
-        system, tools, context, tail = (int(each or 0) for each in tokens)
-        usage = Usage(system=system + tools, summary=context, tail=tail)
+        system, tools, context, tail, pending = (int(each or 0) for each in tokens)
         known = _policy(policy or b"")
-        ratio = Correction.stored(text_of(ratios), known.token_ratio).ratio
+        correction = Correction.stored(text_of(ratios), known.token_ratio)
     except (TurnmillError, ValueError):  # the session's next job says so
         return ""
-    limits = known.limits(usage.system, ratio)
-    return "hard" if usage.total > limits.hard else "soft" if usage.total > limits.soft else ""
+    counted = Usage(system=system + tools, summary=context, tail=tail, pending=pending)
+    usage = correction.usage(counted)
+    return known.limits(usage.system, 1.0).over(usage)
 
 
 @lru_cache(maxsize=256)

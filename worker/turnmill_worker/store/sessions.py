@@ -161,8 +161,7 @@ def logged_again(kept: Sequence[ArchivedTurn]) -> tuple[LoggedTurn, ...]:
 
 
 def _tried(deferrals: bytes | None, stale: bytes | None, spent: bytes | None) -> Tried:
-    told = json.loads(spent) if spent else {}
-    known = Spent(**{name: told[name] for name in Spent.__slots__ if name in told})
+    known = Spent.stored(json.loads(spent) if spent else {})
     return Tried(deferrals=int(deferrals or 0), stale=int(stale or 0), spent=known)
 
 

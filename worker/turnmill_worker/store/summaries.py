@@ -46,6 +46,7 @@ class RedisBatchNotes:
             "drop_batch",
             ref,
             note=batch.note,
+            model=batch.awaited.model,
             calls=spent.calls,
             prompt_tokens=spent.prompt_tokens,
             completion_tokens=spent.completion_tokens,

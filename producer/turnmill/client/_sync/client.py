@@ -42,6 +42,7 @@ from turnmill.contract.results import (
     GroundedContext,
     ParkedSession,
     RollbackResult,
+    SessionPage,
     SummarizationResult,
 )
 from turnmill.contract.rules import Rule
@@ -868,6 +869,17 @@ class ContextClient:
         keys = self._commands.index_keys()
         found = self._redis.pipeline([("ZRANGE", k, 0, -1, "WITHSCORES") for k in keys])
         return self._commands.sessions(found)
+
+    def sessions_page(self, after: str = "", *, limit: int = 100) -> SessionPage:
+        """So many of these, and where the next page begins: its ``after``.
+
+        Whatever is pushed to between two pages moves to the front.
+
+        Raises:
+            InvalidInput: ``limit`` is not in 1..1000, or no page said this ``after``.
+        """
+        found = self._redis.pipeline(self._commands.list_page(after, limit))
+        return self._commands.page(found, after, limit)
 
     def usage(self, by: str = "day") -> list[Bill]:
         """What compactions saved and cost, summed up by any of session, day, model, with commas.

@@ -611,7 +611,7 @@ class ModelEndpoint:
                     f"{options.model}: the endpoint's answer is not of the API "
                     f"({type(error).__name__})"
                 )
-        failure.spent = bounds.lost
+        failure.spent = bounds.lost.of(options.model)
         if bounds.is_too_large:
             failure = SummarizerUnavailable(
                 f"{options.model}: an answer of more than {MOST_BYTES:,} bytes"

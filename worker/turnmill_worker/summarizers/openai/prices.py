@@ -75,7 +75,7 @@ class Prices:
             prompt_tokens=answer.prompt_tokens,
             completion_tokens=answer.completion_tokens,
             cost_usd=self._cost(answer, asked) if answer.has_usage else None,
-        )
+        ).of(asked)
 
     def of(self, *names: str) -> Price | None:
         """The price of the model that goes by these names, or None when it is not known.
