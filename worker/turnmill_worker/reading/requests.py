@@ -19,6 +19,7 @@ from turnmill.contract.images import image_parts
 from turnmill.contract.marks import author, is_memories, own_words
 from turnmill.contract.names import Seq
 from turnmill.contract.render import request_entry
+from turnmill.contract.shorten import characters
 from turnmill_worker.reading.own_words import is_talk
 from turnmill_worker.reading.passages import PROSE, USER, Passage, Reading, sentences
 from turnmill_worker.reading.words import CAPS, CODE, KIND, NAME, NUMBER, PLAIN, concepts
@@ -234,7 +235,7 @@ def images_tokens(requests: Iterable[OpenRequest], counter: Counter) -> int:
 
 def is_whole(request: OpenRequest) -> bool:
     """Whether nothing of it was left out, as far as its marks tell."""
-    return "left out]" not in request.text and "[…]" not in request.text
+    return not any(mark in request.text for mark in ("left out]", _CUT, "[…]"))
 
 
 def _order(requests: Sequence[OpenRequest]) -> list[int]:
@@ -260,7 +261,7 @@ def _fitted(request: OpenRequest, room: int, count: Callable[[str], int]) -> Ope
 
 
 _LEFT_OUT = re.compile(r"\[… (\d{1,9}) lines? left out\]")
-_CUT: Final = " characters left out]"
+_CUT: Final = " characters removed …]"
 _MARK_TOKENS: Final = 10
 """What a mark for left-out lines costs, generously."""
 
@@ -306,7 +307,7 @@ def shortened(text: str, tokens: int, count: Callable[[str], int]) -> str:
             return found
         chosen.pop()
     start = text[: max(tokens - _MARK_TOKENS, 0)]
-    begun = f"{start} [… {len(text) - len(start)}{_CUT}"
+    begun = f"{start}[… {characters(text[len(start) :])}{_CUT}"
     return begun if start and count(begun) <= tokens else ""
 
 
@@ -330,7 +331,20 @@ def _pieces(text: str) -> Iterable[_Piece]:
         if len(line) <= _LONG_LINE:
             yield _Piece(at, line)
         else:
-            yield from (_Piece(at, sentence) for sentence in sentences(line))
+            yield from (_Piece(at, sentence) for sentence in _as_written(line))
+
+
+def _as_written(line: str) -> Iterable[str]:
+    """Its sentences with the spaces before them, the last one with what is behind it."""
+    begin = end = 0
+    for sentence in sentences(line):
+        if end:
+            yield line[begin:end]
+        begin, left = end, sum(map(len, sentence.split()))
+        while left:
+            left -= not line[end].isspace()
+            end += 1
+    yield line[begin:]
 
 
 def _with_marks(pieces: Sequence[_Piece], kept: Sequence[int]) -> str:
@@ -341,23 +355,36 @@ def _with_marks(pieces: Sequence[_Piece], kept: Sequence[int]) -> str:
         gone = [piece for piece in pieces[before + 1 : at] if piece.text.strip()]
         begun = pieces[at].line if at < len(pieces) else -1
         # Sentences go from the line before, from all of some lines, and from the one begun here.
-        if line != begun and any(piece.line == line for piece in gone):
-            rows[-1] += " […]"
-        if lines := sum(_lines(piece) for piece in gone if piece.line not in {line, begun}):
+        if line != begun and (mark := _gone_from(line, gone)):
+            rows[-1] += f" {mark}"
+        whole = {piece.line: _lines(piece) for piece in gone if piece.line not in {line, begun}}
+        if lines := sum(whole.values()):
             rows.append(f"[… {lines} line{'s' if lines != 1 else ''} left out]")
         if at == len(pieces):
             break
-        text = "[…] " * any(piece.line == begun for piece in gone) + pieces[at].text
+        mark = _gone_from(begun, gone)
         if begun == line:
-            rows[-1] += f" {text}"
+            rows[-1] += f" {mark}" if mark else ""
+            rows[-1] += pieces[at].text
         else:
-            rows.append(text)
+            rows.append(mark + pieces[at].text)
         before, line = at, begun
-    return _MARKS.sub("[…]", "\n".join(rows))
+    # What is shortened again has marks already.
+    return _MARKS.sub(lambda marks: _mark(marks[0]), "\n".join(rows))
 
 
-_MARKS: Final = re.compile(r"\[…\](?: \[…\])+")
-"""What is shortened again has marks already."""
+_GAP: Final = r"\[… \d{1,9} characters left out\]"
+_MARKS: Final = re.compile(rf"{_GAP}(?: {_GAP})+")
+
+
+def _gone_from(line: int, gone: Iterable[_Piece]) -> str:
+    """A mark for the sentences that go from a line; nothing where none does."""
+    text = "".join(piece.text for piece in gone if piece.line == line)
+    return _mark(text.strip()) if text else ""
+
+
+def _mark(text: str) -> str:
+    return f"[… {characters(text)} characters left out]"
 
 
 def _lines(piece: _Piece) -> int:
