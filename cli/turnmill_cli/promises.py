@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -23,11 +23,14 @@ from turnmill.contract.legality import (
     violations,
 )
 from turnmill.contract.render import receipt_message
+from turnmill.contract.shorten import shorten
 from turnmill.read.context import Context
+from turnmill.read.view import bound
 
 # --- is a message another one, whole or shortened? Written against what a reader sees -------------
 
-_NOTE = re.compile(r"\[… (\d{1,9}) (characters removed …|characters left out|lines? left out)\]")
+_NOTE = re.compile(r"\[… (\d{1,9}) characters (?:removed …|left out)\]")
+_LINES = re.compile(r"\[… (\d{1,9}) lines? left out\]")
 _REMOVED_PART = re.compile(r"\[\w+ removed\]|\[Image (from Step \d+ )?removed to save context\]")
 _SAME = ("role", "name", "tool_call_id")
 
@@ -111,48 +114,50 @@ def _are_arguments(shown: str, pushed: str) -> bool:
 def _is_text(shown: Any, pushed: Any) -> bool:
     """Whether a text is the other one, or what is left of it beside notes that say how much went.
 
-    Where it says that lines or sentences went, blank lines may be gone, too, and notes stand apart.
+    Where notes say that lines or sentences went, blank lines may be gone, too.
     """
     if shown == pushed:
         return True
     if not isinstance(shown, str) or not isinstance(pushed, str):
         return False
-    told = _NOTE.split(shown)[2::3]
-    if not any("left out" in each for each in told):
-        same_size = _characters(shown) == _characters(pushed)
-        return bool(told) and same_size and _has_in_order(pushed, _NOTE.split(shown)[::3])
-    shown, pushed = ("\n".join(_not_blank(text)).strip() for text in (shown, pushed))
-    if any("line" in each for each in told):
-        same_size = _lines(shown) == _lines(pushed)
-    else:  # nobody counts spaces between sentences
-        same_size = _characters(shown) >= len("".join(pushed.split()))
-    return same_size and _has_in_order(pushed, [text.strip() for text in _NOTE.split(shown)[::3]])
+    if "left out]" not in shown:
+        is_told = _characters(shown) == _characters(pushed)
+        return is_told and _is_rest(_NOTE.split(shown)[::2], pushed)
+    lines = [line for line in pushed.split("\n") if line.strip()]
+    at = 0
+    for line in filter(str.strip, shown.split("\n")):
+        note = _LINES.fullmatch(line)
+        if at < len(lines) and _is_line(line, lines[at]):
+            at += 1
+        elif note:
+            at += int(note[1])
+        else:
+            return False
+    return at == len(lines)
 
 
-def _has_in_order(text: str, kept: Sequence[str]) -> bool:
-    """Whether it begins with the first of these, ends with the last, and has the others between."""
+def _is_line(shown: str, pushed: str) -> bool:
+    """Whether a line is the other one, or some of its sentences, between which spaces may go."""
+    kept = [text.strip() for text in _NOTE.split(shown)[::2]]
+    is_told = _characters(shown) >= len("".join(pushed.split()))
+    return shown == pushed or (is_told and _is_rest(kept, pushed.strip()))
+
+
+def _is_rest(kept: Sequence[str], text: str) -> bool:
+    """Whether it begins with the first of several, ends with the last, and has all in order."""
     at, end = len(kept[0]), len(text) - len(kept[-1])
     for each in kept[1:-1]:
         found = text.find(each, at, end)
         if found < 0:
             return False
         at = found + len(each)
-    return at <= end and text.startswith(kept[0]) and text.endswith(kept[-1])
+    starts = text.startswith(kept[0]) and text.endswith(kept[-1])
+    return len(kept) > 1 and at <= end and starts
 
 
 def _characters(text: str) -> int:
     """How many it had before notes stood in it."""
-    return len(_NOTE.sub("", text)) + sum(map(int, _NOTE.split(text)[1::3]))
-
-
-def _lines(text: str) -> int:
-    """How many it had, but for blank ones, before notes of lines stood in it."""
-    gone = sum(int(number) for number, of in _NOTE.findall(text) if "line" in of)
-    return gone + len(_not_blank(_NOTE.sub("", text)))
-
-
-def _not_blank(text: str) -> Sequence[str]:
-    return [line for line in text.split("\n") if line.strip()]
+    return len(text) + sum(int(note[1]) - len(note[0]) for note in _NOTE.finditer(text))
 
 
 # --- reads, stores and trajectories ---------------------------------------------------------------
@@ -275,7 +280,7 @@ def check_context(
         faults.append(
             Fault("miscounted", f"{tokens} tokens, the read said {said} {context.tokens}")
         )
-    faults += _incomplete(context, transcript, keys)
+    faults += _incomplete(context, transcript, keys, hard_limit)
     if (
         previous is not None
         and previous.context.version == context.version
@@ -294,7 +299,9 @@ class _Pushed(NamedTuple):
     key: bytes
 
 
-def _incomplete(context: Context, transcript: Transcript, keys: Sequence[bytes]) -> list[Fault]:
+def _incomplete(
+    context: Context, transcript: Transcript, keys: Sequence[bytes], hard_limit: int
+) -> list[Fault]:
     """Whether every turn after the watermark is there once, in order, unless a receipt names it."""
     faults = []
     if context.last_seq != transcript.last_seq:
@@ -312,10 +319,9 @@ def _incomplete(context: Context, transcript: Transcript, keys: Sequence[bytes])
         told = (receipt_message(receipt, recall=recall) for recall in (False, True))
         if not any(fingerprint(message) in head for message in told):
             faults.append("turns are missing and no message says so")
-    if pushed and _place(context, keys, len(keys), pushed[-1]) is None:
-        faults.append("the newest turn is missing")
-    if _open_calls(context.messages) != _open_calls([each.message for each in pushed]):
-        faults.append("calls that wait for results are missing")
+    shown = context.messages[len(head) :]
+    if pushed and (shown or _has_room(pushed, hard_limit - context.tokens)):
+        faults += _without_newest(context, pushed, keys, shown)
     if transcript.system_prompt:
         if head[:1] != [fingerprint({"role": "system", "content": transcript.system_prompt})]:
             faults.append("does not begin with the system prompt")
@@ -323,6 +329,36 @@ def _incomplete(context: Context, transcript: Transcript, keys: Sequence[bytes])
     tail = {each.key for each in pushed}
     faults += [f"messages[{at}] is there twice" for at, key in enumerate(head) if key in tail]
     return [Fault("incomplete", what) for what in faults]
+
+
+def _without_newest(
+    context: Context, tail: Sequence[_Pushed], keys: Sequence[bytes], shown: Sequence[JsonMessage]
+) -> Iterator[str]:
+    """What is missing of that which goes last; ``shown`` are the messages of the tail."""
+    waiting = _open_calls(context.messages)
+    # No model is asked amid a batch: oldest first, all its answered calls may be gone.
+    may_go = bool(waiting) and all(message["role"] != "tool" for message in shown)
+    if not may_go and _place(context, keys, len(keys), tail[-1]) is None:
+        yield "the newest turn is missing"
+    if waiting != _open_calls([each.message for each in tail]):
+        yield "calls that wait for results are missing"
+
+
+def _has_room(tail: Sequence[_Pushed], tokens: int) -> bool:
+    """Whether so many are enough, by the bound that reads count with, for what goes last.
+
+    That is the newest message, with the call it answers, or the calls that wait beside it.
+    """
+    messages = [each.message for each in tail]
+    newest = messages[-1]
+    waiting = _open_calls(messages)
+    last = [] if waiting else [newest]
+    left = waiting or [newest.get("tool_call_id", "")]
+    for caller in reversed(messages):
+        if calls := [call for call in caller.get("tool_calls") or () if call["id"] in left]:
+            last = [{**caller, "tool_calls": calls}, *last]
+            break
+    return shorten(last, tokens, bound) is not None
 
 
 def _tail(context: Context, transcript: Transcript) -> list[_Pushed]:

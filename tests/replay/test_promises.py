@@ -150,6 +150,8 @@ LINES = "one\n\n  two\nthree. And more.\n\nfour\nfive\n"
     [
         ("one\n  two\n[… 2 lines left out]\nfive", set[str]()),
         ("one\n[… 1 line left out]\nthree. [… 9 characters left out]\nfour\nfive", set[str]()),
+        ("one\n[… 1 line left out]\nthree. [… 4 characters left out]\nfour\nfive", {"incomplete"}),
+        ("one\n[… 1 line left out]\nthree. And more.\n four\nfive", {"incomplete"}),
         ("one\n  two\n[… 1 line left out]\nfive", {"incomplete"}),
         ("[… 1 line left out]\n  two\nfour\n[… 1 line left out]", {"incomplete"}),
         ("[… 2 lines left out]\nfour\n  two\n[… 1 line left out]", {"incomplete"}),
@@ -185,6 +187,8 @@ BOTH = Receipt(by="projection", first_seq=1, last_seq=2, turns=2, tokens=9)
         (FIRST, [BATCH, RESULT], []),
         (FIRST, [*PUSHED, WAITING], ["seq 2 is missing", "the newest"]),
         (BOTH, [*PUSHED, WAITING], ["the newest"]),
+        (BOTH, [WAITING], []),
+        (FIRST, [WAITING], ["seq 2 is missing", "the receipt"]),
         (FIRST, [*PUSHED, ANSWERED, RESULT], ["seq 2 is missing", "calls"]),
         (BOTH, [*PUSHED, ANSWERED, RESULT], ["calls"]),
         (BOTH, [], ["the newest", "calls"]),
@@ -203,6 +207,20 @@ def test_of_turns_with_several_messages_each_is_there_or_its_turn_named_and_call
 
     assert len(faults) == len(found)
     assert all(map(str.startswith, [fault.detail for fault in faults], found))
+
+
+@pytest.mark.parametrize(("room", "found"), [(60, 0), (300, 2)])
+def test_nothing_but_the_receipt_is_left_only_where_what_waits_has_no_room(
+    room: int, found: int
+) -> None:
+    told = Transcript()
+    told.add(1, *PUSHED)
+    told.add(2, BATCH, RESULT)
+    read = replace(context([receipt_message(BOTH)], projection=BOTH), last_seq=Seq(2))
+
+    faults = check_context(read, told, hard_limit=read.tokens + room, count=cache()).faults
+
+    assert len(faults) == found
 
 
 def test_a_context_over_the_limit_is_found() -> None:

@@ -97,18 +97,18 @@ SENTENCES = [f"The part with number {at} came from Lyon on Monday." for at in ra
 
 @pytest.mark.parametrize("before", ["", "Hello!\n"])
 @pytest.mark.parametrize("behind", ["", "\nGoodbye!"])
-@pytest.mark.parametrize("room", [110, 150, 300])
+@pytest.mark.parametrize("room", [110, 150, 300, 450])
 def test_sentences_that_go_from_a_long_line_are_marked_wherever_they_stood(
     before: str, behind: str, room: int
 ) -> None:
     text = shortened(before + " ".join(SENTENCES) + behind, room, len)
 
     assert len(text) <= room
-    [line] = [line for line in text.split("\n") if "Lyon" in line]
-    assert told(line) == len(" ".join(SENTENCES))
-    again = shortened(text, len(text) - 10, len)
-    assert "left out] […" not in again
-    assert [told(line) for line in again.split("\n") if "Lyon" in line] in ([told(line)], [])
+    assert [told(line) for line in lines_of(text)] == [len(" ".join(SENTENCES))]
+    for less in range(room - 10, 100, -30):
+        text = shortened(text, less, len)
+        assert "left out] […" not in text
+        assert all(told(line) == len(" ".join(SENTENCES)) for line in lines_of(text))
 
 
 def test_a_long_line_that_stays_keeps_its_spaces() -> None:
@@ -117,6 +117,10 @@ def test_a_long_line_that_stays_keeps_its_spaces() -> None:
     text = shortened("\n".join([line, *LINES]), 1_000, len)
 
     assert text.startswith(f"{line}\n{LINES[0]}\n")
+
+
+def lines_of(text: str) -> list[str]:
+    return [line for line in text.split("\n") if "Lyon" in line]
 
 
 def told(line: str) -> int:

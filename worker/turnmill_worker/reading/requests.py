@@ -289,7 +289,7 @@ def shortened(text: str, tokens: int, count: Callable[[str], int]) -> str:
         return text
     pieces = list(_pieces(text))
     talks = [at for at, piece in enumerate(pieces) if is_talk(piece.text.strip())]
-    others = sorted(set(range(len(pieces))).difference(talks))
+    others = [at for at in set(range(len(pieces))).difference(talks) if not _is_mark(pieces[at])]
     order = [some[at] for some in (talks, others) for at in _from_both_ends(len(some))]
     chosen: list[int] = []
     left = tokens - 2 * _MARK_TOKENS
@@ -331,13 +331,22 @@ def _pieces(text: str) -> Iterable[_Piece]:
         if len(line) <= _LONG_LINE:
             yield _Piece(at, line)
         else:
-            yield from (_Piece(at, sentence) for sentence in _as_written(line))
+            parts = (part for part in _MARK.split(line) if part.strip())
+            yield from (_Piece(at, each) for part in parts for each in _as_written(part))
+
+
+_MARK: Final = re.compile(r"(\[… \d{1,9} (?:characters|lines?) left out\])")
+"""What is shortened again has marks already: each is a piece, which is counted and never kept."""
+
+
+def _is_mark(piece: _Piece) -> bool:
+    return _MARK.fullmatch(piece.text.strip()) is not None
 
 
 def _as_written(line: str) -> Iterable[str]:
     """Its sentences with the spaces before them, the last one with what is behind it."""
     begin = end = 0
-    for sentence in sentences(line):
+    for sentence in [line] if _MARK.fullmatch(line) else sentences(line):
         if end:
             yield line[begin:end]
         begin, left = end, sum(map(len, sentence.split()))
@@ -356,7 +365,7 @@ def _with_marks(pieces: Sequence[_Piece], kept: Sequence[int]) -> str:
         begun = pieces[at].line if at < len(pieces) else -1
         # Sentences go from the line before, from all of some lines, and from the one begun here.
         if line != begun and (mark := _gone_from(line, gone)):
-            rows[-1] += f" {mark}"
+            rows[-1] = f"{rows[-1].rstrip()} {mark}"
         whole = {piece.line: _lines(piece) for piece in gone if piece.line not in {line, begun}}
         if lines := sum(whole.values()):
             rows.append(f"[… {lines} line{'s' if lines != 1 else ''} left out]")
@@ -364,27 +373,18 @@ def _with_marks(pieces: Sequence[_Piece], kept: Sequence[int]) -> str:
             break
         mark = _gone_from(begun, gone)
         if begun == line:
-            rows[-1] += f" {mark}" if mark else ""
+            rows[-1] = f"{rows[-1].rstrip()} {mark}" if mark else rows[-1]
             rows[-1] += pieces[at].text
         else:
             rows.append(mark + pieces[at].text)
         before, line = at, begun
-    # What is shortened again has marks already.
-    return _MARKS.sub(lambda marks: _mark(marks[0]), "\n".join(rows))
-
-
-_GAP: Final = r"\[… \d{1,9} characters left out\]"
-_MARKS: Final = re.compile(rf"{_GAP}(?: {_GAP})+")
+    return "\n".join(rows)
 
 
 def _gone_from(line: int, gone: Iterable[_Piece]) -> str:
     """A mark for the sentences that go from a line; nothing where none does."""
     text = "".join(piece.text for piece in gone if piece.line == line)
-    return _mark(text.strip()) if text else ""
-
-
-def _mark(text: str) -> str:
-    return f"[… {characters(text)} characters left out]"
+    return f"[… {characters(text.strip())} characters left out]" if text else ""
 
 
 def _lines(piece: _Piece) -> int:
