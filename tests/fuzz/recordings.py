@@ -3,7 +3,7 @@
 Each conversation of the folder's ``.jsonl`` and ``.jsonl.gz`` files is pushed turn by turn as an
 agent of each dialect would, and compacted as it goes. What is read after each turn and each
 compaction is checked as ``tests.fuzz.compactions`` does; it must also have each turn after its
-watermark, as pushed or with a note that says what is gone, and in the end each turn is stored once.
+watermark, as pushed or with notes that say how much is gone, and in the end each is stored once.
 """
 
 from __future__ import annotations
