@@ -10,19 +10,27 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from turnmill.contract.context import JsonMessage, Usage
-from turnmill.contract.legality import NO_RESULT, UNKNOWN_CALL, repair, violations
+from turnmill.contract.legality import (
+    NO_RESULT,
+    UNKNOWN_CALL,
+    CallTracker,
+    repair,
+    violations,
+)
 from turnmill.contract.render import receipt_message
+from turnmill.contract.shorten import shorten
 from turnmill.read.context import Context
+from turnmill.read.view import bound
 
 # --- is a message another one, whole or shortened? Written against what a reader sees -------------
 
-_NOTE = re.compile(r"\[…(?: \d+ (?:characters (?:removed …|left out)|lines? left out))?\]")
-_BLANK = re.compile(r"\n\s*(?=\n)")
+_NOTE = re.compile(r"\[… (\d{1,9}) characters (?:removed …|left out)\]")
+_LINES = re.compile(r"\[… (\d{1,9}) lines? left out\]")
 _REMOVED_PART = re.compile(r"\[\w+ removed\]|\[Image (from Step \d+ )?removed to save context\]")
 _SAME = ("role", "name", "tool_call_id")
 
@@ -104,25 +112,52 @@ def _are_arguments(shown: str, pushed: str) -> bool:
 
 
 def _is_text(shown: Any, pushed: Any) -> bool:
-    """Whether a text is the other's beginning, a note, and its end; or simply equal.
+    """Whether a text is the other one, or what is left of it beside notes that say how much went.
 
-    A text shortened by a commit may be shortened again by a read: what lies between the first
-    note's beginning and the last one's end is not looked at.
+    Where notes say that lines or sentences went, blank lines may be gone, too.
     """
     if shown == pushed:
         return True
     if not isinstance(shown, str) or not isinstance(pushed, str):
         return False
-    # Blank lines may be left out without a note.
-    shown, pushed = (_BLANK.sub("", text).rstrip() for text in (shown, pushed))
-    starts = [note.start() for note in _NOTE.finditer(shown)]
-    ends = [note.end() for note in _NOTE.finditer(shown)]
-    return any(
-        pushed.startswith(shown[:start].rstrip()) and pushed.endswith(shown[end:].lstrip())
-        for start in starts
-        for end in ends
-        if start < end
-    )
+    if "left out]" not in shown:
+        is_told = _characters(shown) == _characters(pushed)
+        return is_told and _is_rest(_NOTE.split(shown)[::2], pushed)
+    lines = [line for line in pushed.split("\n") if line.strip()]
+    at = 0
+    for line in filter(str.strip, shown.split("\n")):
+        note = _LINES.fullmatch(line)
+        if at < len(lines) and _is_line(line, lines[at]):
+            at += 1
+        elif note:
+            at += int(note[1])
+        else:
+            return False
+    return at == len(lines)
+
+
+def _is_line(shown: str, pushed: str) -> bool:
+    """Whether a line is the other one, or some of its sentences, between which spaces may go."""
+    kept = [text.strip() for text in _NOTE.split(shown)[::2]]
+    is_told = _characters(shown) >= len("".join(pushed.split()))
+    return shown == pushed or (is_told and _is_rest(kept, pushed.strip()))
+
+
+def _is_rest(kept: Sequence[str], text: str) -> bool:
+    """Whether it begins with the first of several, ends with the last, and has all in order."""
+    at, end = len(kept[0]), len(text) - len(kept[-1])
+    for each in kept[1:-1]:
+        found = text.find(each, at, end)
+        if found < 0:
+            return False
+        at = found + len(each)
+    starts = text.startswith(kept[0]) and text.endswith(kept[-1])
+    return len(kept) > 1 and at <= end and starts
+
+
+def _characters(text: str) -> int:
+    """How many it had before notes stood in it."""
+    return len(text) + sum(int(note[1]) - len(note[0]) for note in _NOTE.finditer(text))
 
 
 # --- reads, stores and trajectories ---------------------------------------------------------------
@@ -188,16 +223,21 @@ class TokenCache:
 
 @dataclass(slots=True)
 class Transcript:
-    """What an agent pushed, by seq: one message per turn."""
+    """What an agent pushed: the messages of each turn, by seq."""
 
     system_prompt: str = ""
-    turns: dict[int, JsonMessage] = field(default_factory=dict)
-    keys: dict[int, bytes] = field(default_factory=dict)
+    turns: dict[int, Sequence[JsonMessage]] = field(default_factory=dict)
+    keys: dict[int, Sequence[bytes]] = field(default_factory=dict)
 
-    def add(self, seq: int, message: JsonMessage) -> None:
-        """Note where a message went."""
-        self.turns[seq] = message
-        self.keys[seq] = fingerprint(message)
+    def add(self, seq: int, *messages: JsonMessage) -> None:
+        """Note where a turn went."""
+        self.turns[seq] = messages
+        self.keys[seq] = tuple(map(fingerprint, messages))
+
+    @property
+    def messages(self) -> Sequence[JsonMessage]:
+        """Those of all turns."""
+        return [message for turn in self.turns.values() for message in turn]
 
     @property
     def last_seq(self) -> int:
@@ -240,7 +280,7 @@ def check_context(
         faults.append(
             Fault("miscounted", f"{tokens} tokens, the read said {said} {context.tokens}")
         )
-    faults += _incomplete(context, transcript, keys)
+    faults += _incomplete(context, transcript, keys, hard_limit)
     if (
         previous is not None
         and previous.context.version == context.version
@@ -251,60 +291,116 @@ def check_context(
     return CheckedRead(context, tokens, tuple(faults), keys)
 
 
-def _incomplete(context: Context, transcript: Transcript, keys: Sequence[bytes]) -> list[Fault]:
+class _Pushed(NamedTuple):
+    """A message, and the turn it is of."""
+
+    seq: int
+    message: JsonMessage
+    key: bytes
+
+
+def _incomplete(
+    context: Context, transcript: Transcript, keys: Sequence[bytes], hard_limit: int
+) -> list[Fault]:
     """Whether every turn after the watermark is there once, in order, unless a receipt names it."""
     faults = []
     if context.last_seq != transcript.last_seq:
         faults.append(f"ends at seq {context.last_seq}, pushed were {transcript.last_seq}")
-    missing, head = _match_from_end(context, transcript, keys)
+    pushed = _tail(context, transcript)
+    lacking, head = _match_from_end(context, pushed, keys)
     receipt = context.projection
     named = range(receipt.first_seq, receipt.last_seq + 1) if receipt else ()
     faults += [
-        f"seq {seq} is missing and no receipt names it" for seq in missing if seq not in named
+        f"seq {seq} is missing and no receipt names it" for seq in lacking if seq not in named
     ]
-    if receipt is not None and missing:
-        if receipt.turns < len(missing):
-            faults.append(f"the receipt names {receipt.turns} turns, {len(missing)} are missing")
+    if receipt is not None and lacking:
+        if receipt.turns < len(lacking):
+            faults.append(f"the receipt names {receipt.turns} turns, {len(lacking)} are missing")
         told = (receipt_message(receipt, recall=recall) for recall in (False, True))
         if not any(fingerprint(message) in head for message in told):
             faults.append("turns are missing and no message says so")
-    if transcript.last_seq in missing:
-        faults.append("the newest turn is missing")
+    shown = context.messages[len(head) :]
+    if pushed and (shown or _has_room(pushed, hard_limit - context.tokens)):
+        faults += _without_newest(context, pushed, keys, shown)
     if transcript.system_prompt:
         if head[:1] != [fingerprint({"role": "system", "content": transcript.system_prompt})]:
             faults.append("does not begin with the system prompt")
         head = head[1:]
-    tail = {transcript.keys[seq] for seq in _tail(context, transcript)}
+    tail = {each.key for each in pushed}
     faults += [f"messages[{at}] is there twice" for at, key in enumerate(head) if key in tail]
     return [Fault("incomplete", what) for what in faults]
 
 
-def _tail(context: Context, transcript: Transcript) -> range:
-    return range(context.watermark + 1, transcript.last_seq + 1)
+def _without_newest(
+    context: Context, tail: Sequence[_Pushed], keys: Sequence[bytes], shown: Sequence[JsonMessage]
+) -> Iterator[str]:
+    """What is missing of that which goes last; ``shown`` are the messages of the tail."""
+    waiting = _open_calls(context.messages)
+    # No model is asked amid a batch: oldest first, all its answered calls may be gone.
+    may_go = bool(waiting) and all(message["role"] != "tool" for message in shown)
+    if not may_go and _place(context, keys, len(keys), tail[-1]) is None:
+        yield "the newest turn is missing"
+    if waiting != _open_calls([each.message for each in tail]):
+        yield "calls that wait for results are missing"
+
+
+def _has_room(tail: Sequence[_Pushed], tokens: int) -> bool:
+    """Whether so many are enough, by the bound that reads count with, for what goes last.
+
+    That is the newest message, with the call it answers, or the calls that wait beside it.
+    """
+    messages = [each.message for each in tail]
+    newest = messages[-1]
+    waiting = _open_calls(messages)
+    last = [] if waiting else [newest]
+    left = waiting or [newest.get("tool_call_id", "")]
+    for caller in reversed(messages):
+        if calls := [call for call in caller.get("tool_calls") or () if call["id"] in left]:
+            last = [{**caller, "tool_calls": calls}, *last]
+            break
+    return shorten(last, tokens, bound) is not None
+
+
+def _tail(context: Context, transcript: Transcript) -> list[_Pushed]:
+    return [
+        _Pushed(seq, message, key)
+        for seq in range(context.watermark + 1, transcript.last_seq + 1)
+        for message, key in zip(transcript.turns[seq], transcript.keys[seq], strict=True)
+    ]
+
+
+def _open_calls(messages: Sequence[JsonMessage]) -> Sequence[str]:
+    tracker = CallTracker()
+    tracker.follow(messages)
+    return tracker.open
 
 
 def _match_from_end(
-    context: Context, transcript: Transcript, keys: Sequence[bytes]
+    context: Context, tail: Sequence[_Pushed], keys: Sequence[bytes]
 ) -> tuple[list[int], list[bytes]]:
-    """The tail's seqs that are not in the context, and the keys of what stands before the tail."""
-    thinned = context.projection is not None
+    """The seqs of which a message or a call is gone, and the keys before the tail."""
     at = len(keys)
-    missing = []
-    for seq in reversed(_tail(context, transcript)):
-        end = at
-        while end and not (
-            keys[end - 1] == transcript.keys[seq]
-            or is_shown(context.messages[end - 1], transcript.turns[seq], thinned=thinned)
+    lacking = set()
+    for pushed in reversed(tail):
+        place = _place(context, keys, at, pushed)
+        at = at if place is None else place
+        if place is None or not (
+            keys[place] == pushed.key or is_shown(context.messages[place], pushed.message)
         ):
-            if not is_stub(context.messages[end - 1]):
-                end = 0
-                break
-            end -= 1  # it answers a call that never got a result; no agent pushed it
-        if end:
-            at = end - 1
-        else:
-            missing.append(seq)
-    return missing[::-1], list(keys[:at])
+            lacking.add(pushed.seq)
+    return sorted(lacking), list(keys[:at])
+
+
+def _place(context: Context, keys: Sequence[bytes], end: int, pushed: _Pushed) -> int | None:
+    """Where a message is shown, the last one before ``end`` that was pushed."""
+    thinned = context.projection is not None
+    for at in reversed(range(end)):
+        shown = context.messages[at]
+        if keys[at] == pushed.key or is_shown(shown, pushed.message, thinned=thinned):
+            return at
+        if not is_stub(shown):  # it answers a call that never got a result; no agent pushed it
+            return None
+    return None
 
 
 def check_store(

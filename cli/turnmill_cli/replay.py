@@ -222,8 +222,10 @@ def check_session(
     """Read and check a session a last time, and its stored turns; returns commits by strategy."""
     name = session.agent.name
     stored = store.view.stored(name)
-    pushed = {seq: fingerprint([message]) for seq, message in session.transcript.turns.items()}
-    urls = _urls(session.transcript.turns.values())
+    pushed = {
+        seq: fingerprint(list(messages)) for seq, messages in session.transcript.turns.items()
+    }
+    urls = _urls(session.transcript.messages)
     log = [(_seq(entry), _body(entry[1], urls)) for entry in stored.log]
     covered = [(int(fields[b"seq"]), _body(fields, urls)) for _, fields in stored.covered]
     if store.has_workers:
@@ -348,7 +350,7 @@ def _findings(
 
 def _pushed_tokens(transcript: Transcript, count: TokenCache) -> int:
     system = transcript.system_prompt
-    messages = [*([system_message(system)] if system else []), *transcript.turns.values()]
+    messages = [*([system_message(system)] if system else []), *transcript.messages]
     return count.of(messages, [fingerprint(message) for message in messages])
 
 

@@ -3,7 +3,7 @@
 Each conversation of the folder's ``.jsonl`` and ``.jsonl.gz`` files is pushed turn by turn as an
 agent of each dialect would, and compacted as it goes. What is read after each turn and each
 compaction is checked as ``tests.fuzz.compactions`` does; it must also have each turn after its
-watermark, as pushed or with a note that says what is gone, and in the end each turn is stored once.
+watermark, as pushed or with notes that say how much is gone, and in the end each is stored once.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from typing import Any, Final
 from tests.fuzz.compactions import NAMESPACE, Json, Player, any_policy, run
 from turnmill import Context, Policy
 from turnmill.contract.codec import decode_json
-from turnmill.contract.legality import CallTracker
-from turnmill.contract.names import Namespace, Seq
+from turnmill.contract.names import Namespace
 from turnmill.contract.turns import encode_turn, to_turn
 from turnmill.dialects.convert import DIALECTS, from_chat, turn_in_chat
 from turnmill.dialects.native import RESPONSES_CALLS
@@ -54,36 +53,26 @@ def _is_put_out(item: Mapping[str, Any]) -> bool:
 
 
 class Pushed:
-    """What a session must have of its turns, whose chat messages are numbered as a transcript's."""
+    """What a session must have of its turns."""
 
     def __init__(self, system_prompt: str, count: TokenCache) -> None:
         self._count = count
         self._transcript = Transcript(system_prompt)
-        self._through = [0]
-        self._calls = CallTracker()
         self._stored: dict[int, bytes] = {}
         self._last: CheckedRead | None = None
 
     def add(self, turn: list[Json]) -> None:
         """Note what was pushed."""
         stored = decode_json(encode_turn(to_turn(turn_in_chat(turn)[1]))[0])
-        self._stored[len(self._through)] = fingerprint(_bare(stored))
-        self._calls.follow(stored)
-        for at, message in enumerate(from_chat(stored, "chat").messages, self._through[-1] + 1):
-            self._transcript.add(at, message)
-        self._through.append(self._transcript.last_seq)
+        seq = self._transcript.last_seq + 1
+        self._stored[seq] = fingerprint(_bare(stored))
+        self._transcript.add(seq, *from_chat(stored, "chat").messages)
 
     def missing(self, context: Context, policy: Policy) -> Iterator[str]:
         """What a read lacks of it, or counts wrongly."""
-        several = self._through[-1] >= len(self._through)
-        if context.projection is not None and (several or self._calls.open):
-            return  # its receipt tells of turns; amid a batch nobody asks a model, and calls may go
-        through = self._through
         seen = replace(
             context,
             messages=context.messages_for("chat"),
-            watermark=Seq(through[context.watermark]),
-            last_seq=Seq(through[context.last_seq]),
             # What another dialect says beside is counted, and stands nowhere in chat.
             exact=context.exact and context.dialect == "chat",
         )

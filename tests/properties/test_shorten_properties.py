@@ -45,7 +45,9 @@ def test_what_is_shortened_fits_says_so_and_is_a_message_as_before(
 
 
 @given(st.text('ab \\"{}\n', min_size=200, max_size=400), st.integers(20, 200))
-def test_arguments_that_are_shortened_again_are_quoted_once(text: str, cap: int) -> None:
+def test_arguments_that_are_shortened_again_are_quoted_once_and_say_how_much_is_gone(
+    text: str, cap: int
+) -> None:
     function = {"name": "write", "arguments": json.dumps({"text": text})}
     call = {"id": "c", "type": "function", "function": function}
     whole: list[Message] = [{"role": "assistant", "content": None, "tool_calls": [call]}]
@@ -59,5 +61,7 @@ def test_arguments_that_are_shortened_again_are_quoted_once(text: str, cap: int)
     for shorter in filter(None, (once, twice)):
         said = json.loads(shorter[0]["tool_calls"][0]["function"]["arguments"])["removed"]
         head, _, tail = said.partition("[… ")
+        gone, _, end = tail.partition(" characters removed …]")
         assert function["arguments"].startswith(head)
-        assert function["arguments"].endswith(tail.rpartition(" …]")[2])
+        assert function["arguments"].endswith(end)
+        assert len(function["arguments"]) == len(head) + int(gone) + len(end)

@@ -220,6 +220,14 @@ def test_what_is_cut_is_the_longest_text_and_json_stays_json(
     assert 900_000 < len(entry[b"messages"]) <= 1024 * 1024
 
 
+def test_a_text_that_looks_like_a_note_is_cut_as_any_other(client: ContextClient) -> None:
+    said = f"[… {'9' * 5_000} characters removed …]" + "x" * 1_200_000
+
+    pushed = client.push("s", {"role": "user", "content": said}, on_too_large="cut")
+
+    assert pushed.cut > 150_000
+
+
 def test_images_that_have_no_room_go_when_a_turn_is_cut(
     namespace: str, redis_server: EmbeddedRedis
 ) -> None:

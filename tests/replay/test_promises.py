@@ -89,9 +89,11 @@ RECEIPT = Receipt(by="projection", first_seq=1, last_seq=3, turns=3, tokens=9)
 TOO_FEW = RECEIPT.model_copy(update={"last_seq": 2, "turns": 2})
 NEWEST = Receipt(by="projection", first_seq=4, last_seq=4, turns=1, tokens=9)
 OF_RESULT = Receipt(by="projection", first_seq=3, last_seq=3, turns=1, tokens=9)
+OF_CALL = Receipt(by="projection", first_seq=2, last_seq=3, turns=2, tokens=9)
 LATE = [SYSTEM, receipt_message(RECEIPT), *PUSHED[3:]]
 CALLER = {"role": "assistant", "content": None}
-THINNED = [SYSTEM, receipt_message(OF_RESULT), PUSHED[0], CALLER, PUSHED[3]]
+THINNED = [SYSTEM, receipt_message(OF_CALL), PUSHED[0], CALLER, PUSHED[3]]
+SILENT = [SYSTEM, receipt_message(OF_RESULT), PUSHED[0], CALLER, PUSHED[3]]
 CASES: list[tuple[str, Context, set[str]]] = [
     ("all is there", context(WHOLE), set()),
     (
@@ -107,8 +109,13 @@ CASES: list[tuple[str, Context, set[str]]] = [
     ("twice", context([SYSTEM, PUSHED[0], *PUSHED]), {"incomplete"}),
     ("the system prompt is missing", context(PUSHED), {"incomplete"}),
     ("behind the newest push", replace(context(WHOLE), last_seq=Seq(3)), {"incomplete"}),
-    ("a call went with its result", context(THINNED, exact=False, projection=OF_RESULT), set()),
+    ("a call went with its result", context(THINNED, exact=False, projection=OF_CALL), set()),
     ("the same, and nothing says so", context(THINNED), {"incomplete"}),
+    (
+        "the same, and only the result is named",
+        context(SILENT, exact=False, projection=OF_RESULT),
+        {"incomplete"},
+    ),
     *(
         (
             f"a result as {text}",
@@ -118,8 +125,11 @@ CASES: list[tuple[str, Context, set[str]]] = [
         for text, found in (
             ("xxx[… 495 characters removed …]xx", set[str]()),
             ("xxx[… 495 characters removed …]xxy", {"incomplete"}),
+            ("xxx[… 49 characters removed …]xx", {"incomplete"}),
+            ("xxx[… 495 characters removed …]\nxx", {"incomplete"}),
             ("xxx [… 497 characters left out]", set[str]()),
-            ("xxx […] xx", set[str]()),
+            ("xxx [… 49 characters left out]", {"incomplete"}),
+            ("xxx […] xx", {"incomplete"}),
             ("xxx\n\n[… 1 line left out]\nxxy", {"incomplete"}),
             ("short", {"incomplete"}),
         )
@@ -130,6 +140,87 @@ CASES: list[tuple[str, Context, set[str]]] = [
 @pytest.mark.parametrize(("read", "found"), [pytest.param(*row, id=name) for name, *row in CASES])
 def test_what_a_context_lacks_is_found(read: Context, found: set[str]) -> None:
     assert kinds(check(read)) == found
+
+
+LINES = "one\n\n  two\nthree. And more.\n\nfour\nfive\n"
+
+
+@pytest.mark.parametrize(
+    ("shown", "found"),
+    [
+        ("one\n  two\n[… 2 lines left out]\nfive", set[str]()),
+        ("one\n[… 1 line left out]\nthree. [… 9 characters left out]\nfour\nfive", set[str]()),
+        ("one\n[… 1 line left out]\nthree. [… 4 characters left out]\nfour\nfive", {"incomplete"}),
+        ("one\n[… 1 line left out]\nthree. And more.\n four\nfive", {"incomplete"}),
+        ("one\n  two\n[… 1 line left out]\nfive", {"incomplete"}),
+        ("[… 1 line left out]\n  two\nfour\n[… 1 line left out]", {"incomplete"}),
+        ("[… 2 lines left out]\nfour\n  two\n[… 1 line left out]", {"incomplete"}),
+        ("one\n  two\nthree. […]\nfour\nfive", {"incomplete"}),
+        ("one\n  two\nthree. And more.\nfour\nfive", {"incomplete"}),
+    ],
+)
+def test_of_lines_none_but_blank_ones_go_uncounted(shown: str, found: set[str]) -> None:
+    told = Transcript()
+    told.add(1, {"role": "user", "content": LINES})
+    read = replace(context([{"role": "user", "content": shown}]), last_seq=Seq(1))
+
+    assert kinds(check_context(read, told, hard_limit=10_000, count=cache()).faults) == found
+
+
+BATCH: JsonMessage = {
+    "role": "assistant",
+    "content": "both",
+    "tool_calls": [{**CALL["tool_calls"][0], "id": "c2"}, {**CALL["tool_calls"][0], "id": "c3"}],
+}
+RESULT: JsonMessage = {"role": "tool", "tool_call_id": "c2", "content": "y" * 500}
+WAITING = {**BATCH, "tool_calls": BATCH["tool_calls"][1:]}
+ANSWERED = {**BATCH, "tool_calls": BATCH["tool_calls"][:1]}
+FIRST = Receipt(by="projection", first_seq=1, last_seq=1, turns=1, tokens=9)
+BOTH = Receipt(by="projection", first_seq=1, last_seq=2, turns=2, tokens=9)
+
+
+@pytest.mark.parametrize(
+    ("receipt", "shown", "found"),
+    [
+        (FIRST, [*PUSHED, BATCH, RESULT], []),
+        (FIRST, [*PUSHED[:3], BATCH, RESULT], []),
+        (FIRST, [BATCH, RESULT], []),
+        (FIRST, [*PUSHED, WAITING], ["seq 2 is missing", "the newest"]),
+        (BOTH, [*PUSHED, WAITING], ["the newest"]),
+        (BOTH, [WAITING], []),
+        (FIRST, [WAITING], ["seq 2 is missing", "the receipt"]),
+        (FIRST, [*PUSHED, ANSWERED, RESULT], ["seq 2 is missing", "calls"]),
+        (BOTH, [*PUSHED, ANSWERED, RESULT], ["calls"]),
+        (BOTH, [], ["the newest", "calls"]),
+    ],
+)
+def test_of_turns_with_several_messages_each_is_there_or_its_turn_named_and_calls_wait(
+    receipt: Receipt, shown: list[JsonMessage], found: list[str]
+) -> None:
+    told = Transcript()
+    told.add(1, *PUSHED)
+    told.add(2, BATCH, RESULT)
+    read = context([receipt_message(receipt), *shown], projection=receipt)
+    read = replace(read, last_seq=Seq(2))
+
+    faults = check_context(read, told, hard_limit=10_000, count=cache()).faults
+
+    assert len(faults) == len(found)
+    assert all(map(str.startswith, [fault.detail for fault in faults], found))
+
+
+@pytest.mark.parametrize(("room", "found"), [(60, 0), (300, 2)])
+def test_nothing_but_the_receipt_is_left_only_where_what_waits_has_no_room(
+    room: int, found: int
+) -> None:
+    told = Transcript()
+    told.add(1, *PUSHED)
+    told.add(2, BATCH, RESULT)
+    read = replace(context([receipt_message(BOTH)], projection=BOTH), last_seq=Seq(2))
+
+    faults = check_context(read, told, hard_limit=read.tokens + room, count=cache()).faults
+
+    assert len(faults) == found
 
 
 def test_a_context_over_the_limit_is_found() -> None:

@@ -7,9 +7,10 @@ turns that must stay. Pure; the caller says how tokens are counted.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from turnmill.contract.base64_text import without_base64
 from turnmill.contract.context import JsonMessage
@@ -152,6 +153,14 @@ def _said(arguments: str) -> str:
     return arguments
 
 
+def characters(text: str) -> int:
+    """How many it had before notes stood in it: what is cut again says less of itself."""
+    return len(text) + sum(int(note[1]) - len(note[0]) for note in _NOTE.finditer(text))
+
+
+_NOTE: Final = re.compile(r"\[… (\d{1,9}) characters (?:removed …|left out)\]")
+
+
 def _cap_lines(text: str, cap: int) -> str:
     """The text's first and last lines; a line alone is cut inside."""
     head, tail = text[: int(cap * _KEEP_HEAD)], text[len(text) - cap + int(cap * _KEEP_HEAD) :]
@@ -159,17 +168,15 @@ def _cap_lines(text: str, cap: int) -> str:
         return _cap_text(text, cap)
     head = head.rpartition("\n")[0] or head
     tail = tail.partition("\n")[2]
-    shorter = f"{head}\n[… {len(text) - len(head) - len(tail)} characters removed …]\n{tail}"
+    removed = characters(text[len(head) : len(text) - len(tail)])
+    shorter = f"{head}\n[… {removed} characters removed …]\n{tail}"
     return text if len(text) <= cap or len(shorter) >= len(text) else shorter
 
 
 def _cap_text(text: str, cap: int) -> str:
-    removed = len(text) - cap
-    if removed <= 0:
-        return text
-    note = f"[… {removed} characters removed …]"
-    if len(note) + cap >= len(text):
+    if len(text) <= cap:
         return text
     head = int(cap * _KEEP_HEAD)
-    tail = cap - head
-    return text[:head] + note + (text[-tail:] if tail else "")
+    tail = len(text) - (cap - head)
+    note = f"[… {characters(text[head:tail])} characters removed …]"
+    return text if len(note) + cap >= len(text) else text[:head] + note + text[tail:]

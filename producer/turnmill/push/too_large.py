@@ -19,7 +19,7 @@ from turnmill.contract.turns import Turn, encode_turn
 OnTooLarge = Literal["raise", "cut"]
 """What becomes of a turn over the size limit."""
 
-_NOTE: Final = re.compile(r"\[… (\d+) characters removed …\]")
+_NOTE: Final = re.compile(r"\[… (\d{1,9}) characters removed …\]")
 
 
 class Encoded(NamedTuple):

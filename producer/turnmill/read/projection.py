@@ -36,7 +36,7 @@ from turnmill.contract.render import (
     system_message,
 )
 from turnmill.contract.rules import with_marked
-from turnmill.contract.shorten import shorten
+from turnmill.contract.shorten import characters, shorten
 from turnmill.contract.thoughts import without_thoughts
 
 _WORDS_MOST_SHARE: Final = 3
@@ -216,9 +216,8 @@ def _said_alone(text: str) -> JsonMessage:
 def _cut(text: str, size: int) -> str:
     """The first and last of a text, ``size`` characters of it, and how many are between."""
     head = int(size * _HEAD_SHARE)
-    last = size - head
-    note = f"[… {len(text) - size} characters removed …]"
-    return text[:head] + note + text[len(text) - last :]
+    last = len(text) - (size - head)
+    return f"{text[:head]}[… {characters(text[head:last])} characters removed …]{text[last:]}"
 
 
 _Placed = tuple[TailTurn, JsonMessage]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -96,16 +97,36 @@ SENTENCES = [f"The part with number {at} came from Lyon on Monday." for at in ra
 
 @pytest.mark.parametrize("before", ["", "Hello!\n"])
 @pytest.mark.parametrize("behind", ["", "\nGoodbye!"])
-@pytest.mark.parametrize("room", [90, 150, 300])
+@pytest.mark.parametrize("room", [110, 150, 300, 450])
 def test_sentences_that_go_from_a_long_line_are_marked_wherever_they_stood(
     before: str, behind: str, room: int
 ) -> None:
     text = shortened(before + " ".join(SENTENCES) + behind, room, len)
 
     assert len(text) <= room
-    [line] = [line for line in text.split("\n") if "Lyon" in line]
-    assert "[…]" in line
-    assert "[…] […]" not in shortened(text, len(text) - 10, len)
+    assert [told(line) for line in lines_of(text)] == [len(" ".join(SENTENCES))]
+    for less in range(room - 10, 100, -30):
+        text = shortened(text, less, len)
+        assert "left out] […" not in text
+        assert all(told(line) == len(" ".join(SENTENCES)) for line in lines_of(text))
+
+
+def test_a_long_line_that_stays_keeps_its_spaces() -> None:
+    line = "  " + ".  ".join(f"The part with number {at} is from Lyon" for at in range(12)) + ".\r"
+
+    text = shortened("\n".join([line, *LINES]), 1_000, len)
+
+    assert text.startswith(f"{line}\n{LINES[0]}\n")
+
+
+def lines_of(text: str) -> list[str]:
+    return [line for line in text.split("\n") if "Lyon" in line]
+
+
+def told(line: str) -> int:
+    """Characters of it and of what its marks say is gone."""
+    marks = re.findall(r"\[… (\d+) characters left out\]", line)
+    return len(re.sub(r"\[… [^\]]*\]", "", line)) + sum(map(int, marks))
 
 
 @pytest.mark.parametrize("room", [120, 400, 1_000])

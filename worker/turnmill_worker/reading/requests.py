@@ -20,6 +20,7 @@ from turnmill.contract.marks import author, is_memories, own_words
 from turnmill.contract.names import Seq
 from turnmill.contract.plural import plural
 from turnmill.contract.render import request_entry
+from turnmill.contract.shorten import characters
 from turnmill_worker.reading.own_words import is_talk
 from turnmill_worker.reading.passages import PROSE, USER, Passage, Reading, sentences
 from turnmill_worker.reading.words import CAPS, CODE, KIND, NAME, NUMBER, PLAIN, concepts
@@ -235,7 +236,7 @@ def images_tokens(requests: Iterable[OpenRequest], counter: Counter) -> int:
 
 def is_whole(request: OpenRequest) -> bool:
     """Whether nothing of it was left out, as far as its marks tell."""
-    return "left out]" not in request.text and "[…]" not in request.text
+    return not any(mark in request.text for mark in ("left out]", _CUT, "[…]"))
 
 
 def _order(requests: Sequence[OpenRequest]) -> list[int]:
@@ -261,7 +262,7 @@ def _fitted(request: OpenRequest, room: int, count: Callable[[str], int]) -> Ope
 
 
 _LEFT_OUT = re.compile(r"\[… (\d{1,9}) lines? left out\]")
-_CUT: Final = " characters left out]"
+_CUT: Final = " characters removed …]"
 _MARK_TOKENS: Final = 10
 """What a mark for left-out lines costs, generously."""
 
@@ -289,7 +290,7 @@ def shortened(text: str, tokens: int, count: Callable[[str], int]) -> str:
         return text
     pieces = list(_pieces(text))
     talks = [at for at, piece in enumerate(pieces) if is_talk(piece.text.strip())]
-    others = sorted(set(range(len(pieces))).difference(talks))
+    others = [at for at in set(range(len(pieces))).difference(talks) if not _is_mark(pieces[at])]
     order = [some[at] for some in (talks, others) for at in _from_both_ends(len(some))]
     chosen: list[int] = []
     left = tokens - 2 * _MARK_TOKENS
@@ -307,7 +308,7 @@ def shortened(text: str, tokens: int, count: Callable[[str], int]) -> str:
             return found
         chosen.pop()
     start = text[: max(tokens - _MARK_TOKENS, 0)]
-    begun = f"{start} [… {len(text) - len(start)}{_CUT}"
+    begun = f"{start}[… {characters(text[len(start) :])}{_CUT}"
     return begun if start and count(begun) <= tokens else ""
 
 
@@ -331,7 +332,29 @@ def _pieces(text: str) -> Iterable[_Piece]:
         if len(line) <= _LONG_LINE:
             yield _Piece(at, line)
         else:
-            yield from (_Piece(at, sentence) for sentence in sentences(line))
+            parts = (part for part in _MARK.split(line) if part.strip())
+            yield from (_Piece(at, each) for part in parts for each in _as_written(part))
+
+
+_MARK: Final = re.compile(r"(\[… \d{1,9} (?:characters|lines?) left out\])")
+"""What is shortened again has marks already: each is a piece, which is counted and never kept."""
+
+
+def _is_mark(piece: _Piece) -> bool:
+    return _MARK.fullmatch(piece.text.strip()) is not None
+
+
+def _as_written(line: str) -> Iterable[str]:
+    """Its sentences with the spaces before them, the last one with what is behind it."""
+    begin = end = 0
+    for sentence in [line] if _MARK.fullmatch(line) else sentences(line):
+        if end:
+            yield line[begin:end]
+        begin, left = end, sum(map(len, sentence.split()))
+        while left:
+            left -= not line[end].isspace()
+            end += 1
+    yield line[begin:]
 
 
 def _with_marks(pieces: Sequence[_Piece], kept: Sequence[int]) -> str:
@@ -342,23 +365,27 @@ def _with_marks(pieces: Sequence[_Piece], kept: Sequence[int]) -> str:
         gone = [piece for piece in pieces[before + 1 : at] if piece.text.strip()]
         begun = pieces[at].line if at < len(pieces) else -1
         # Sentences go from the line before, from all of some lines, and from the one begun here.
-        if line != begun and any(piece.line == line for piece in gone):
-            rows[-1] += " […]"
-        if lines := sum(_lines(piece) for piece in gone if piece.line not in {line, begun}):
+        if line != begun and (mark := _gone_from(line, gone)):
+            rows[-1] = f"{rows[-1].rstrip()} {mark}"
+        whole = {piece.line: _lines(piece) for piece in gone if piece.line not in {line, begun}}
+        if lines := sum(whole.values()):
             rows.append(f"[… {lines} {plural(lines, 'line')} left out]")
         if at == len(pieces):
             break
-        text = "[…] " * any(piece.line == begun for piece in gone) + pieces[at].text
+        mark = _gone_from(begun, gone)
         if begun == line:
-            rows[-1] += f" {text}"
+            rows[-1] = f"{rows[-1].rstrip()} {mark}" if mark else rows[-1]
+            rows[-1] += pieces[at].text
         else:
-            rows.append(text)
+            rows.append(mark + pieces[at].text)
         before, line = at, begun
-    return _MARKS.sub("[…]", "\n".join(rows))
+    return "\n".join(rows)
 
 
-_MARKS: Final = re.compile(r"\[…\](?: \[…\])+")
-"""What is shortened again has marks already."""
+def _gone_from(line: int, gone: Iterable[_Piece]) -> str:
+    """A mark for the sentences that go from a line; nothing where none does."""
+    text = "".join(piece.text for piece in gone if piece.line == line)
+    return f"[… {characters(text.strip())} characters left out]" if text else ""
 
 
 def _lines(piece: _Piece) -> int:
