@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Self, TypeVar
 
-from turnmill.contract.call_ids import answered, told_apart
+from turnmill.contract.call_ids import answered, called, told_apart
 from turnmill.contract.context import JsonMessage, StoredContext
 
 NO_RESULT = "[no result was recorded for this call]"
@@ -124,7 +124,7 @@ def stubs(dead: Sequence[str]) -> list[JsonMessage]:
 
 def _name(call: JsonMessage) -> str:
     """What the call calls."""
-    return str((call.get("function") or {}).get("name") or "")
+    return called(call)[0]
 
 
 def _is_plain(message: JsonMessage) -> bool:

@@ -134,7 +134,8 @@ class RedisStates:
             pipe.get(keys.facts)
             pipe.xrange(keys.checkpoints)
             pipe.xrange(keys.named)
-            (epoch, commit_id, *settings), facts, *streams = pipe.execute()
+            pipe.zrangebyscore(keys.ids, 1, f"({begun.state.seq + 1}", withscores=True)
+            (epoch, commit_id, *settings), facts, *streams, scores = pipe.execute()
         if (epoch or b"").decode() != past.epoch or (commit_id or b"").decode() != past.commit_id:
             return False
         told = _common(begun.parent, past, state)
@@ -149,7 +150,14 @@ class RedisStates:
             self._redis,
             "fork",
             keys_of(begun.ref),
-            [*_meta_words(fields), *_past_words(begun), *automatic, *named, *_image_words(begun)],
+            [
+                *_meta_words(fields),
+                *_past_words(begun),
+                *automatic,
+                *named,
+                *image_words(begun.ref, begun.images),
+                *_id_words(begun.ids, dict(scores)),
+            ],
             session=begun.ref.session,
             until_ms=begun.until_ms,
             ttl_ms=past.policy.ttl_s * 1000,
@@ -264,10 +272,11 @@ def _past_words(begun: Begun) -> Words:
     return [*_turn_words(begun.state), *covered, *made]
 
 
-def _image_words(begun: Begun) -> Words:
-    """Images, and the ids of turns behind them."""
-    ids = [word for turn_id, seq in begun.ids for word in (seq, turn_id)]
-    return [*image_words(begun.ref, begun.images), *ids]
+def _id_words(ids: Sequence[tuple[str, int]], scores: Mapping[bytes, float]) -> Iterator[str]:
+    """The ids with what their turns' scores say of their contents, where they have scores."""
+    for turn_id, seq in ids:
+        score = scores.get(turn_id.encode(), seq)
+        yield from (repr(score if int(score) == seq else seq), turn_id)
 
 
 def _numbers(begun: Begun, told: Mapping[str, Any]) -> dict[str, Any]:
