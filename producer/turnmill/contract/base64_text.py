@@ -17,14 +17,16 @@ _LEAST_LETTERS: Final = 10
 
 # It begins where no such character is before it, so that no run is looked at twice.
 _CHAR: Final = "[A-Za-z0-9+/_-]"
-_BREAK: Final = r"(?:\r?\n|(?:\\r)?\\n)[ \t]{0,16}"
-"""Between the lines that mail, PEM files and the program base64 write, and in JSON."""
+_BREAK: Final = r"(?:\r?\n|(?:\\{1,4}r)?\\{1,4}n)[ \t]{0,16}"
+"""Between the lines that mail, PEM files and the program base64 write; JSON may stand in JSON."""
 
 _LINE: Final = r"[A-Za-z0-9+/]{60,100}(?![A-Za-z0-9+/])"
 _LAST: Final = rf"{_BREAK}[A-Za-z0-9+/]+={{0,2}}(?=[\r\n\\\"']|\Z)"
 _LINES: Final = rf"{_LINE}(?:{_BREAK}{_LINE}){{6,}}={{0,2}}(?:{_LAST})?"
 _RUN: Final = re.compile(rf"(?<!{_CHAR})(?:{_CHAR}{{{LEAST},}}={{0,2}}|{_LINES})")
-_ESCAPED: Final = re.compile(rf"(?<!{_CHAR})(?:(?:{_CHAR}|\\/){{{LEAST},}}={{0,2}}|{_LINES})")
+_ESCAPED: Final = re.compile(
+    rf"(?<!{_CHAR})(?:(?:{_CHAR}|\\{{1,4}}/){{{LEAST},}}={{0,2}}|{_LINES})"
+)
 """Also as some write JSON: with each slash escaped. Slower."""
 
 _BREAKS: Final = re.compile(_BREAK)

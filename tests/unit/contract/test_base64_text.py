@@ -41,6 +41,9 @@ SHOWN = {
     json.dumps({"pem": f"-\n{in_lines(64)}\n"}): (
         rf'{{"pem": "-\n{DATA[:4]}[3 kB of base64 removed]\n"}}'
     ),
+    json.dumps(json.dumps(f"-\n{in_lines(64)}")): json.dumps(
+        json.dumps(f"-\n{DATA[:4]}[3 kB of base64 removed]")
+    ),
     DATA.replace("/", r"\/"): "[3 kB of base64 removed]",
     HASHES: HASHES,
     NAMES: NAMES,
