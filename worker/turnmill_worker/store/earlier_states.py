@@ -134,30 +134,22 @@ class RedisStates:
             pipe.get(keys.facts)
             pipe.xrange(keys.checkpoints)
             pipe.xrange(keys.named)
-            pipe.zrangebyscore(keys.ids, 1, f"({begun.state.seq + 1}", withscores=True)
+            pipe.zrangebyscore(keys.ids, 1, f"({state.seq + 1}", withscores=True)
             (epoch, commit_id, *settings), facts, *streams, scores = pipe.execute()
         if (epoch or b"").decode() != past.epoch or (commit_id or b"").decode() != past.commit_id:
             return False
         told = _common(begun.parent, past, state)
         fields = {k: v for k, v in zip(names, settings, strict=True) if v is not None}
         fields |= _numbers(begun, told)
-        most = -1 if is_child else state.seq
-        automatic, named = (_remembered(each, most) for each in streams)
-        watermark = state.stored.watermark
-        # Positions after it are of other turns here.
+        automatic, named = (_remembered(each, -1 if is_child else state.seq) for each in streams)
+        last = [*image_words(begun.ref, begun.images), *_id_words(begun.ids, dict(scores))]
+        watermark = state.stored.watermark  # positions after it are of other turns here
         known = encoded_known(begun.known or decoded_known(facts, watermark))
         done = run(
             self._redis,
             "fork",
             keys_of(begun.ref),
-            [
-                *_meta_words(fields),
-                *_past_words(begun),
-                *automatic,
-                *named,
-                *image_words(begun.ref, begun.images),
-                *_id_words(begun.ids, dict(scores)),
-            ],
+            [*_meta_words(fields), *_past_words(begun), *automatic, *named, *last],
             session=begun.ref.session,
             until_ms=begun.until_ms,
             ttl_ms=past.policy.ttl_s * 1000,
