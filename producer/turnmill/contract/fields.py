@@ -92,7 +92,7 @@ def wrong_in(fields: Mapping[str, object], known: frozenset[str]) -> str:
     for name, value in fields.items():
         if name in WITHIN and name in known:
             if isinstance(value, Mapping):
-                if said := wrong_in(value, WITHIN[name]):
+                if said := wrong_in(value, WITHIN[name] | _BOTH):
                     return f".{name}{said}"
             elif name == "cache_control" and value is not None:
                 return f".{name}: must be an object, got {type(value).__name__}"

@@ -74,7 +74,7 @@ RED: Json = {"colour": "red"}
                 **HI,
                 "content": [{"type": "image_url", "image_url": {"url": "https://e.org", **RED}}],
             },
-            r"messages\[0\]\.content\[0\]\.image_url\.colour: no such field; allowed are detail",
+            r"messages\[0\]\.content\[0\]\.image_url\.colour: no such field; allowed are",
         ),
         ({**HI, "content": [{**TEXT, "cache_control": RED}]}, r"\.cache_control\.colour: no such"),
         (
