@@ -172,10 +172,8 @@ def test_an_empty_and_a_forgotten_memory_are_empty(
 def test_a_message_that_cannot_be_kept_is_refused_and_the_next_is_not(
     memory: ContextMemory,
 ) -> None:
-    nameless = ToolCallBlock(tool_call_id="c1", tool_name="", tool_kwargs={})
-
     with pytest.raises(InvalidTurn):
-        memory.put(ChatMessage(role="assistant", blocks=[nameless]))
+        memory.put(ChatMessage("pier 1", role="tool", additional_kwargs={"tool_call_id": 1}))
     memory.put(CHAT[0])
 
     assert memory.get() == CHAT[:1]

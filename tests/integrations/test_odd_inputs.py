@@ -32,6 +32,8 @@ SAYS: dict[str, Said] = {
     "long arguments": Said("", (("c1", "find_ship", {"ship": "S1", "why": "x " * 200_000}),)),
     "half a surrogate in arguments": Said("", (("c1", "find_ship", '{"ship": "S1\\ud800"}'),)),
     "strange id": Said("", (("id/1 \u00e4", *ASK[1:]),)),
+    "no id": Said("", (("", *ASK[1:]),)),
+    "no name": Said("", (("c1", "", {"ship": "S1"}),)),
     "nothing": Said(),
     "a refusal": Said(refusal="I cannot."),
     "NUL": Said("a\x00b"),
@@ -43,7 +45,42 @@ FOUND = {
     "a data URL": CSV,
     "null": "null",
     "JSON": '{"result": [1, null]}',
+    "JSON too deep for any reader": "[" * 5000 + "]" * 5000,
 }
+FROM_ELSEWHERE: dict[str, list[JsonMessage]] = {
+    "a custom tool's call": [
+        {
+            "role": "assistant",
+            "tool_calls": [
+                {"id": "k", "type": "custom", "custom": {"name": "sh", "input": "uname -a"}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "k", "content": "Linux"},
+    ],
+    "items of Responses": [
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {"type": "function_call", "call_id": "k", "name": "sh", "arguments": '{"a": "uname -a"}'},
+        {"type": "function_call_output", "call_id": "k", "output": "Linux"},
+    ],
+    "blocks of Anthropic": [
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "k", "name": "sh", "input": {"a": "uname -a"}}],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "k", "content": "Linux"}],
+        },
+    ],
+    "a refusal among texts": [
+        {"role": "user", "content": "uname -a"},
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "Linux"}, {"type": "refusal", "refusal": "No."}],
+        },
+    ],
+}
+"""What another program may push into the session."""
 
 
 async def goes_on(
@@ -98,3 +135,22 @@ async def test_an_agent_goes_on_whatever_its_tool_returns(
             monkeypatch.setattr(module, "lying", lambda _: FOUND[found])
 
     await goes_on(framework, redis_server.url, namespace, model, Said("", (ASK,)))
+
+
+@pytest.mark.parametrize("pushed", FROM_ELSEWHERE)
+async def test_an_agent_goes_on_with_what_another_program_pushed(
+    framework: Any, redis_server: EmbeddedRedis, namespace: str, model: ScriptedModel, pushed: str
+) -> None:
+    if framework.__module__.endswith("langchain"):
+        pytest.skip("a history that lacks it goes on in a fork, without it")
+    model.script = lambda _: Said("Fine.")
+    async with process(framework, redis_server.url, model, namespace=namespace) as agent:
+        await agent.ask(question(1))
+        async with AsyncContextClient(redis_server.url, namespace=namespace) as client:
+            await client.push(agent.session, FROM_ELSEWHERE[pushed])
+        await agent.ask(question(2))
+        assert agent.failed() == 0
+    asked = json.dumps(model.requests[-1])
+    assert violations(model.requests[-1]) == []
+    assert "uname -a" in asked
+    assert "Linux" in asked

@@ -100,7 +100,8 @@ def _said(role: str, words: int) -> st.SearchStrategy[Message]:
 def _saying(role: str, text: str, form: str) -> Message:
     """A message with its text as a string, as parts, or beside an image."""
     part: dict[str, Any] = {"type": "text", "text": text}
-    forms: dict[str, Any] = {"s": text, "p": [part, part], "i": [part, _IMAGE]}
+    shown = [part, _IMAGE] if role == "user" else [part]  # providers take no others' images
+    forms: dict[str, Any] = {"s": text, "p": [part, part], "i": shown}
     return {"role": role, "content": forms[form]}
 
 

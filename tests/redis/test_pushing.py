@@ -27,6 +27,7 @@ from turnmill.contract.keys import session_keys
 from turnmill.contract.names import SessionId
 from turnmill.push.push_calls import DEDUPE_WINDOW, RETRY_WINDOW
 from turnmill_worker.requests.erasure import Erasing
+from turnmill_worker.requests.forking import Forking
 from turnmill_worker.store.earlier_states import RedisStates
 from turnmill_worker.tokens import counter_for
 
@@ -91,6 +92,20 @@ def test_another_turn_under_a_known_id_is_a_conflict_and_stores_nothing(
     assert either.info("s").last_seq == 13
     assert either.info("s").watermark > 1
     assert either.push("s", HI, turn_id="t").duplicate
+
+
+def test_a_fork_knows_what_its_turns_said(
+    either: Surface, redis_client: redis.Redis, worker: Worker
+) -> None:
+    either.push("s", HI, turn_id="t")
+    either.push("s", HI, turn_id="later")
+    states = RedisStates(redis_client)
+    Forking(states, None, counter_for).fork(worker.ref("s"), worker.ref("f"), "t")
+
+    assert either.push("f", HI, turn_id="t").duplicate
+    with pytest.raises(TurnConflict):
+        either.push("f", {"role": "user", "content": "other"}, turn_id="t")
+    assert not either.push("f", {"role": "user", "content": "other"}, turn_id="later").duplicate
 
 
 def test_the_same_turn_is_the_same_whatever_the_order_of_its_fields(either: Surface) -> None:

@@ -181,6 +181,7 @@ class Region(BaseModel):
         (Region(x=1, y=2, width=30, height=40), {"x": 1, "y": 2, "width": 30, "height": 40}),
         ((1, 2, 30, 40), [1, 2, 30, 40]),
         ("the header", "the header"),
+        ({"label": "h\ud800"}, {"label": "h\ufffd"}),
     ],
 )
 def test_a_region_is_kept_with_its_turn(agents: ContextClient, region: object, kept: Any) -> None:

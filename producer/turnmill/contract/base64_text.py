@@ -16,7 +16,23 @@ _LEAST_LETTERS: Final = 10
 """Fewer different characters are no data but a line, or one letter again and again."""
 
 # It begins where no such character is before it, so that no run is looked at twice.
-_RUN: Final = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{LEAST},}}={{0,2}}")
+_CHAR: Final = "[A-Za-z0-9+/_-]"
+_BREAK: Final = r"(?:\r?\n|(?:\\{1,4}r)?\\{1,4}n)[ \t]{0,16}"
+"""Between the lines that mail, PEM files and the program base64 write; JSON may stand in JSON."""
+
+_LINE: Final = r"[A-Za-z0-9+/]{60,100}(?![A-Za-z0-9+/])"
+_LAST: Final = rf"{_BREAK}[A-Za-z0-9+/]+={{0,2}}(?=[\r\n\\\"']|\Z)"
+_LINES: Final = rf"{_LINE}(?:{_BREAK}{_LINE}){{6,}}={{0,2}}(?:{_LAST})?"
+_RUN: Final = re.compile(rf"(?<!{_CHAR})(?:{_CHAR}{{{LEAST},}}={{0,2}}|{_LINES})")
+_ESCAPED: Final = re.compile(
+    rf"(?<!{_CHAR})(?:(?:{_CHAR}|\\{{1,4}}/){{{LEAST},}}={{0,2}}|{_LINES})"
+)
+"""Also as some write JSON: with each slash escaped. Slower."""
+
+_BREAKS: Final = re.compile(_BREAK)
+_MOST_OF_HEX: Final = 20
+"""More different characters, with line breaks among them, no list of hashes has."""
+
 _URL: Final = re.compile(r"data:([\w.+-]{1,127}/[\w.+-]{1,127})?(?:;[\w.+-]+=[\w.+-]+)*;base64,\Z")
 _MOST_HEAD: Final = 300
 _ESCAPE: Final = 5
@@ -29,9 +45,13 @@ def without_base64(text: str) -> str:
         return text
     kept: list[str] = []
     done = 0
-    for run in _RUN.finditer(text):
+    for run in (_ESCAPED if "\\/" in text else _RUN).finditer(text):
         start, data = run.start(), run[0]
-        if len(set(data[:LEAST])) < _LEAST_LETTERS:
+        is_lines = "\n" in data or "\\n" in data
+        if len(set(data[:LEAST])) < (_MOST_OF_HEX if is_lines else _LEAST_LETTERS):
+            continue
+        # Of other lengths they are no data; the first one may begin with the rest of an escape.
+        if is_lines and len({len(line) for line in _BREAKS.split(data)[1:-1]}) > 1:
             continue
         head = text[max(start - _MOST_HEAD, done) : start]
         url = _URL.search(head)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
+from turnmill.contract.codec import encode_json
 from turnmill.contract.context import JsonMessage
 
 CALL: Final = "call:"
@@ -78,6 +79,14 @@ def answered(call_id: str, waiting: Sequence[str]) -> int | None:
         if named & {own, _first(own), _short(own)}:
             return at
     return None
+
+
+def called(call: Mapping[str, Any]) -> tuple[str, str]:
+    """The name of what is called and its arguments; a custom tool's input is one of these."""
+    if isinstance(custom := call.get("custom"), Mapping):
+        return str(custom.get("name", "")), encode_json({"input": custom.get("input")}).decode()
+    function = call.get("function") or {}
+    return function.get("name") or "", function.get("arguments") or ""
 
 
 def _ids(message: JsonMessage) -> list[str]:

@@ -8,7 +8,7 @@ and ``anthropic`` packages.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 OWN: Final = ("x_", "provider_")
@@ -65,6 +65,17 @@ RESPONSES_RESULT: Final = _BOTH | {
     *("acknowledged_safety_checks", "max_output_length"),
 }
 
+WITHIN: Final = {
+    "image_url": frozenset({"url", "detail", "format", "min_pixels", "max_pixels"}),
+    "input_audio": frozenset({"data", "format"}),
+    "file": frozenset({"file_data", "file_id", "filename", "format", "detail"}),
+    "audio": frozenset({"id", "data", "expires_at", "transcript"}),
+    "custom": frozenset({"name", "input"}),
+    "function_call": frozenset({"name", "arguments"}),
+    "source": frozenset({"type", "data", "media_type", "url", "file_id", "content"}),
+    "cache_control": frozenset({"type", "ttl"}),
+}
+"""Of what a message, a part or a call holds; OpenAI's, Anthropic's, LiteLLM's, Qwen's."""
 PARSED: Final = frozenset({"parsed", "parsed_arguments", "parsed_output"})
 """What providers' packages make of a text beside it: they do not send it, and no API takes it."""
 
@@ -73,9 +84,21 @@ TURN: Final = frozenset({"messages", "turn_id", "iteration", "metadata", "pinned
 _NAME: Final = re.compile(r"[a-z][A-Za-z0-9_]{0,39}")
 
 
-def unknown_in(fields: Iterable[str], known: frozenset[str]) -> str | None:
-    """The first of the fields that is none of these, nor an agent's own; None if there is none."""
-    return next((name for name in fields if name not in known and not name.startswith(OWN)), None)
+def wrong_in(fields: Mapping[str, object], known: frozenset[str]) -> str:
+    """What is wrong, behind its place, with the first field that no provider takes; or ``""``.
+
+    It is none of these nor an agent's own, or something in it is none of those ``WITHIN`` it.
+    """
+    for name, value in fields.items():
+        if name in WITHIN and name in known:
+            if isinstance(value, Mapping):
+                if said := wrong_in(value, WITHIN[name] | _BOTH):
+                    return f".{name}{said}"
+            elif name == "cache_control" and value is not None:
+                return f".{name}: must be an object, got {type(value).__name__}"
+        elif name not in known and not name.startswith(OWN):
+            return no_field(name, known)
+    return ""
 
 
 def no_field(name: str, known: Iterable[str], *, own: bool = True) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Self, TypeVar
 
-from turnmill.contract.call_ids import answered, told_apart
+from turnmill.contract.call_ids import answered, called, told_apart
 from turnmill.contract.context import JsonMessage, StoredContext
 
 NO_RESULT = "[no result was recorded for this call]"
@@ -36,9 +36,10 @@ class CallTracker:
     Attributes:
         open: ids of those of the newest batch.
         dead: tools' names by ids of calls that nothing answered so far; the newest last.
+        asked: seq of the newest turn that began with a message of no model and no tool.
     """
 
-    __slots__ = ("_names", "dead", "open")
+    __slots__ = ("_names", "asked", "dead", "open")
 
     def __init__(
         self, open_calls: Sequence[str] = (), dead: Mapping[str, str] = MappingProxyType({})
@@ -46,6 +47,7 @@ class CallTracker:
         self.open: list[str] = list(open_calls)
         self.dead: dict[str, str] = dict(dead)
         self._names: dict[str, str] = {}
+        self.asked = 0
 
     @classmethod
     def after(cls, stored: StoredContext) -> Self:
@@ -55,7 +57,7 @@ class CallTracker:
     def copy(self) -> CallTracker:
         """Another one that goes on from here."""
         made = CallTracker(self.open, self.dead)
-        made._names = dict(self._names)
+        made._names, made.asked = dict(self._names), self.asked
         return made
 
     def feed(self, message: JsonMessage) -> tuple[list[str], bool]:
@@ -124,7 +126,7 @@ def stubs(dead: Sequence[str]) -> list[JsonMessage]:
 
 def _name(call: JsonMessage) -> str:
     """What the call calls."""
-    return str((call.get("function") or {}).get("name") or "")
+    return called(call)[0]
 
 
 def _is_plain(message: JsonMessage) -> bool:

@@ -73,11 +73,19 @@ def _part_without_base64(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _call_without_base64(call: dict[str, Any]) -> dict[str, Any]:
-    function = call.get("function")
-    if not function:
-        return call
-    arguments = without_base64(function["arguments"])
-    return {**call, "function": {**function, "arguments": arguments}}
+    return _with_said(call, without_base64(_said_in(call)))
+
+
+def _said_in(call: dict[str, Any]) -> str:
+    """A call's arguments, or a custom tool's input."""
+    function, custom = call.get("function"), call.get("custom")
+    return str(function["arguments"] if function else (custom or {}).get("input", ""))
+
+
+def _with_said(call: dict[str, Any], text: str) -> dict[str, Any]:
+    if function := call.get("function"):
+        return {**call, "function": {**function, "arguments": text}}
+    return {**call, "custom": {**call["custom"], "input": text}} if "custom" in call else call
 
 
 def texts_of(message: JsonMessage) -> list[str]:
@@ -86,13 +94,9 @@ def texts_of(message: JsonMessage) -> list[str]:
     texts = [content] if isinstance(content, str) else []
     if isinstance(content, list):
         texts += [p["text"] for p in content if isinstance(p.get("text"), str)]
-    texts += [c["function"]["arguments"] for c in _functions(message)]
+    texts += map(_said_in, message.get("tool_calls") or ())
     texts += [message[key] for key in _extra_texts(message)]
     return texts
-
-
-def _functions(message: JsonMessage) -> list[dict[str, Any]]:
-    return [call for call in message.get("tool_calls") or () if call.get("function")]
 
 
 def _extra_texts(message: JsonMessage) -> list[str]:
@@ -133,14 +137,14 @@ def _cap_part(part: dict[str, Any], cap: int, *, images: bool) -> dict[str, Any]
 
 
 def _cap_call(call: dict[str, Any], cap: int) -> dict[str, Any]:
-    function = call.get("function")
-    if not function or len(function["arguments"]) <= cap:
+    arguments = _said_in(call)
+    if len(arguments) <= cap:
         return call
+    if not call.get("function"):
+        return _with_said(call, _cap_text(arguments, cap))
     # Half a JSON text is not JSON, and providers parse arguments: keep what was cut as a string.
-    note = json.dumps({"removed": _cap_text(_said(function["arguments"]), cap)}, ensure_ascii=False)
-    if len(note) >= len(function["arguments"]):
-        return call
-    return {**call, "function": {**function, "arguments": note}}
+    note = json.dumps({"removed": _cap_text(_said(arguments), cap)}, ensure_ascii=False)
+    return call if len(note) >= len(arguments) else _with_said(call, note)
 
 
 def _said(arguments: str) -> str:

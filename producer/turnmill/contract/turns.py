@@ -35,7 +35,7 @@ from turnmill.contract.fields import (
     PART,
     TURN,
     no_field,
-    unknown_in,
+    wrong_in,
 )
 from turnmill.contract.formats import stamp
 from turnmill.contract.image_tokens import is_base64
@@ -88,18 +88,17 @@ class _Open(BaseModel):
     @model_validator(mode="after")
     def _other_fields_are_known_and_json(self) -> Self:
         if self.__pydantic_extra__:
-            if (name := unknown_in(self.__pydantic_extra__, self.known)) is not None:
-                raise _no_field(name, self.known)
+            if said := wrong_in(self.__pydantic_extra__, self.known):
+                raise _wrong_field(said)
             check_json(self.__pydantic_extra__)
         return self
 
 
-def _no_field(name: str, known: Iterable[str], *, own: bool = True) -> PydanticCustomError:
-    said = no_field(name, known, own=own)
-    return PydanticCustomError(_NO_FIELD, "{said}", {"said": said})
+def _wrong_field(said: str) -> PydanticCustomError:
+    return PydanticCustomError(_WRONG_FIELD, "{said}", {"said": said})
 
 
-_NO_FIELD: Final = "no_such_field"
+_WRONG_FIELD: Final = "wrong_field"
 
 
 def check_json(value: Any) -> Any:
@@ -168,6 +167,8 @@ class Part(_Open):
             raise ValueError("a part of type text needs text")
         if self.type == "image_url":
             check_image_url((self.image_url or {}).get("url"))
+            if said := wrong_in({"image_url": self.image_url}, PART):
+                raise _wrong_field(said)
         elif self.type != "text":
             _check_part(self.type, self.__pydantic_extra__)
         return self
@@ -252,14 +253,26 @@ class Message(_Open):
     def _is_complete(self) -> Self:
         if self.role == "tool" and not self.tool_call_id:
             raise ValueError("a message of role tool needs tool_call_id")
-        if self.tool_calls and self.role != "assistant":
-            raise ValueError(f"tool_calls are for role assistant, not {self.role}")
+        given = self.model_fields_set | (self.__pydantic_extra__ or {}).keys()
+        for name, role in _OF_ROLE.items():
+            if name in given and self.role != role:
+                raise ValueError(f"{name} is for role {role}, not {self.role}")
+        spoken = (self.__pydantic_extra__ or {}).get("audio")
+        if isinstance(spoken, dict) and not isinstance(spoken.get("id"), str):
+            raise ValueError("audio needs id")  # noqa: TRY004 - pydantic takes no other
         if self.content is None and self.role != "assistant":
             raise ValueError(f"a message of role {self.role} needs content")
         parts = self.content if isinstance(self.content, tuple) else ()
         if self.role != "assistant" and any(part.type == "refusal" for part in parts):
             raise ValueError(f"a part of type refusal is for role assistant, not {self.role}")
         return self
+
+
+_OF_ROLE: Final = {
+    **dict.fromkeys(("tool_calls", "refusal", "audio", "function_call"), "assistant"),
+    "tool_call_id": "tool",
+}
+"""Fields that a message of another role may not have."""
 
 
 def with_content(message: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -313,7 +326,7 @@ class Turn(BaseModel):
         names = value if isinstance(value, Mapping) else ()
         name = next((name for name in names if name not in TURN), None)
         if isinstance(name, str):
-            raise _no_field(name, TURN, own=False)
+            raise _wrong_field(no_field(name, TURN, own=False))
         return value
 
 
@@ -425,17 +438,21 @@ def explain(error: ValidationError, *, names_are_content: bool = True) -> str:
     """
     found = error.errors(include_url=False, include_context=False)
     # A wrong item also empties its list, and a wrong part is no string either: say the cause only.
-    causes = [item for item in found if item["type"] not in ("too_short", "string_type")] or found
+    causes = [item for item in found if not _is_consequence(item)] or found
     return "; ".join(
-        _no_such(item, _path(item["loc"], names_are_content))
-        if item["type"] == _NO_FIELD
+        _in_field(item, _path(item["loc"], names_are_content))
+        if item["type"] == _WRONG_FIELD
         else f"{_path(item['loc'], names_are_content)}{_said(item)}{_got(item)}"
         for item in causes[:5]
     )
 
 
-def _no_such(item: Any, path: str) -> str:
-    """What ``no_field`` said, behind the place of the message, the part or the turn it is in."""
+def _is_consequence(item: Any) -> bool:
+    return item["type"] == "too_short" or (item["type"] == "string_type" and "str" in item["loc"])
+
+
+def _in_field(item: Any, path: str) -> str:
+    """What ``wrong_in`` said, behind the place of the message, the part or the turn it is in."""
     said: str = item["msg"]
     return f"{path.removesuffix(': ') or 'turn'}{said}".removeprefix("turn.")
 
@@ -464,6 +481,8 @@ def _said(item: Any) -> str:
     if item["type"] == "tuple_type":  # as JSON and callers call it; of a union, what else it may be
         is_content = any(str(part).startswith("tuple[") for part in item["loc"])
         return "must be text or a list of parts" if is_content else "must be a list"
+    if item["type"] == "string_unicode":
+        return "must be text of whole characters, not half of one"
     return str(item["msg"].removeprefix("Value error, "))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from turnmill.contract.call_ids import CALL
+from turnmill.contract.call_ids import CALL, called
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
@@ -23,6 +24,7 @@ from turnmill.dialects.native import (
     ANTHROPIC_BLOCKS,
     ANTHROPIC_OPAQUE,
     ANTHROPIC_SHOWN,
+    SPOKEN,
     TEXT,
     Converted,
     check_fields,
@@ -31,6 +33,7 @@ from turnmill.dialects.native import (
     refuse,
     said_parts,
     sendable_name,
+    unshown,
     with_native,
 )
 
@@ -129,12 +132,12 @@ def _result(block: Mapping[str, Any], where: str) -> JsonMessage:
 
 def _part(block: Mapping[str, Any], where: str) -> JsonMessage:
     kind = block.get("type")
+    if kind not in _ASKED:
+        raise refuse(where, kind, _ASKED)
     check_fields(block, PART, where)
     if kind == "text":
         others = {name: value for name, value in block.items() if name not in {"type", "text"}}
         return with_native({"type": kind, "text": block.get("text")}, "anthropic", fields=others)
-    if kind not in {"image_url", "file", *ANTHROPIC_SHOWN}:
-        raise refuse(where, kind, _ASKED)
     match kind, block.get("source"):
         case "image", {"type": "base64", "media_type": str(media), "data": str(data)}:
             part = _shown(block, "image_url", {"url": f"data:{media};base64,{data}"})
@@ -167,6 +170,11 @@ _OPENING: Final = "(the conversation opens with the assistant)"
 """Anthropic wants a user's message first."""
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[^;,]+)*;base64,")
+_PDF_URL: Final = "data:application/pdf;base64,"
+_PDF_BEGINS: Final = "JVBERi0"
+"""How the data of a file that is no data URL begin if it is a PDF."""
+
+_WEB: Final = ("http://", "https://")
 _IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
@@ -256,7 +264,7 @@ class _Writer:
         if is_text and not calls and not native:
             self.made.append({"role": "assistant", "content": content})
             return
-        texts = iter([self._block(part) for part in parts if part.get("text", True)])
+        texts = iter([self._spoken(part) for part in parts if part.get("text", True)])
         blocks: list[JsonMessage] = []
         for one in native.get("blocks", ()):
             if isinstance(one, Mapping):
@@ -268,8 +276,8 @@ class _Writer:
             elif call := calls.pop(one.removeprefix(CALL), None):
                 blocks.append(_tool_use(call))
         blocks += [*texts, *map(_tool_use, calls.values())]
-        if all(block["type"] in _THINKING for block in blocks):
-            # What was thought about has left the context; Anthropic takes no thoughts alone.
+        if not blocks or blocks[-1]["type"] in _THINKING:
+            # It was cut off, or what was thought about has left: Anthropic takes no thought last.
             blocks.append({"type": "text", "text": _EMPTY})
         self.made.append({"role": "assistant", "content": blocks})
 
@@ -283,16 +291,23 @@ class _Writer:
                 block = {"type": "text", "text": _shown_text(part["text"]), **marks, **others}
             case "image_url" if source := _picture(part["image_url"]["url"]):
                 block = {"type": "image", "source": source, **others}
-            case "file" if isinstance(part.get("file"), Mapping) and "file_data" in part["file"]:
-                block = {"type": "document", "source": _source(part["file"]["file_data"]), **others}
+            case "file" if shown := _document(part.get("file")):
+                block = {**shown, **others}
             case "refusal":
                 block = {"type": "text", "text": _shown_text(str(part.get("refusal", "")))}
             case kind if kind in ANTHROPIC_BLOCKS:
                 block = part
             case kind:
-                self._note(f"parts of type {kind}")
-                block = {"type": "text", "text": f"[{kind}, which cannot be shown here]"}
+                block = self._unshown(kind)
         return block
+
+    def _spoken(self, part: JsonMessage) -> JsonMessage:
+        kind = part.get("type")
+        return self._block(part) if kind in SPOKEN else self._unshown(kind)
+
+    def _unshown(self, kind: Any) -> JsonMessage:
+        self._note(f"parts of type {kind}")
+        return unshown(kind)
 
     def _note(self, what: str) -> None:
         self.left_out[what] = None
@@ -300,6 +315,31 @@ class _Writer:
 
 def _shown_text(text: str) -> str:
     return text if text.strip() else _EMPTY
+
+
+def _document(file: object) -> JsonMessage | None:
+    """A file as a block, if it is of a kind that Anthropic takes: a PDF, an image or a text."""
+    data = file.get("file_data") if isinstance(file, Mapping) else None
+    if not isinstance(file, Mapping) or not isinstance(data, str):
+        return None
+    source = _source(f"{_PDF_URL}{data}" if data.startswith(_PDF_BEGINS) else data)
+    named = {"title": file["filename"]} if file.get("filename") else {}
+    match source:
+        case {"media_type": media} if media in _IMAGES:
+            return {"type": "image", "source": source}
+        case {"media_type": str(media)} if media.startswith("text/"):
+            try:
+                text = base64.b64decode(source["data"]).decode()
+            except ValueError:
+                return None
+            source = {"type": "text", "media_type": "text/plain", "data": text}
+        case {"media_type": "application/pdf"}:
+            pass
+        case {"url": str(url)} if url.startswith(_WEB):
+            pass
+        case _:
+            return None
+    return {"type": "document", "source": source, **named}
 
 
 def _source(url: str) -> JsonMessage:
@@ -313,19 +353,19 @@ def _picture(url: str) -> JsonMessage | None:
     """The source of an image, if it is of a kind and at a place that Anthropic takes."""
     source = _source(url)
     if source["type"] == "url":
-        return source if url.startswith(("http://", "https://")) else None
+        return source if url.startswith(_WEB) else None
     if source["media_type"] == "image/jpg":  # a common slip
         source["media_type"] = "image/jpeg"
     return source if source["media_type"] in _IMAGES else None
 
 
 def _tool_use(call: Mapping[str, Any]) -> JsonMessage:
-    function = call.get("function") or {}
+    name, arguments = called(call)
     block = {
         "type": "tool_use",
         "id": call["id"],
-        "name": sendable_name(function.get("name") or str(call.get("type")), "anthropic"),
-        "input": _input(function.get("arguments") or ""),
+        "name": sendable_name(name, "anthropic"),
+        "input": _input(arguments),
     }
     return {**block, **fields_of(call, "anthropic")}
 

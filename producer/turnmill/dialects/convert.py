@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast, get_args
 
@@ -12,13 +13,14 @@ from turnmill.contract.fields import OWN, PARSED
 from turnmill.contract.turns import Message, Turn, TurnLike, with_content
 from turnmill.dialects.native import (
     ANTHROPIC_BLOCKS,
-    ANTHROPIC_SHOWN,
     NATIVE,
     RESPONSES_ITEMS,
     RESPONSES_PARTS,
+    SPOKEN,
     Converted,
     Dialect,
     sendable_name,
+    unshown,
     without_native,
 )
 
@@ -92,7 +94,7 @@ def from_chat(messages: Sequence[JsonMessage], dialect: str, head: int | None = 
         f"parts of type {part['type']}": None
         for message in messages
         for part in _parts(message)
-        if part.get("type") in _NOT_IN_CHAT
+        if not _is_taken(part, message)
     }
     shown = [dict(with_content(_chat(m))) for m in without_native(messages)]
     return Converted(shown, "", tuple(left_out))
@@ -103,7 +105,25 @@ def _parts(message: JsonMessage) -> list[dict[str, Any]]:
     return content if isinstance(content, list) else []
 
 
-_NOT_IN_CHAT: Final = ANTHROPIC_SHOWN | RESPONSES_PARTS
+_TEXT_ONLY: Final = frozenset({"text"})
+_TAKEN: Final = {
+    "user": frozenset({"text", "image_url", "input_audio", "file"}),
+    "assistant": SPOKEN,
+    "tool": frozenset({"text", "image_url"}),  # images: not OpenAI, but most compatible servers
+}
+"""Types of parts by the role of their message, in chat."""
+
+_NOT_IN_NAMES: Final = re.compile(r"[\s<|\\/>]")
+
+
+def _is_taken(part: JsonMessage, message: JsonMessage) -> bool:
+    return part["type"] in _TAKEN.get(message["role"], _TEXT_ONLY)
+
+
+def _has_name(message: JsonMessage) -> bool:
+    """Whether the message has a name that is taken, or none."""
+    name = message.get("name")
+    return name is None or (name != "" and not _NOT_IN_NAMES.search(name))
 
 
 def _chat(message: JsonMessage) -> JsonMessage:
@@ -111,32 +131,34 @@ def _chat(message: JsonMessage) -> JsonMessage:
         message = {**message, "audio": {"id": audio["id"]}}
     if calls := message.get("tool_calls"):
         message = {**message, "tool_calls": list(map(_call, calls))}
-    if not any(part.get("type") in _NOT_IN_CHAT for part in _parts(message)):
+    if not _has_name(message):
+        message = {**message, "name": _NOT_IN_NAMES.sub("_", message["name"]) or None}
+    if all(_is_taken(part, message) for part in _parts(message)):
         return message
     parts = [
-        {"type": "text", "text": f"[{part['type']}, which cannot be shown here]"}
-        if part.get("type") in _NOT_IN_CHAT
-        else part
-        for part in _parts(message)
+        part if _is_taken(part, message) else unshown(part["type"]) for part in _parts(message)
     ]
     return {**message, "content": parts}
 
 
 def in_own_words(message: JsonMessage) -> bool:
     """Whether a chat message says nothing that ``from_chat`` would change for chat; cheap."""
-    if NATIVE in message or "audio" in message:
+    if NATIVE in message or "audio" in message or not _has_name(message):
         return False
     calls = message.get("tool_calls") or ()
-    return not any(NATIVE in part or part["type"] in _NOT_IN_CHAT for part in _parts(message)) and (
+    return all(NATIVE not in part and _is_taken(part, message) for part in _parts(message)) and (
         all(NATIVE not in call and _call(call) is call for call in calls)
     )
 
 
 def _call(call: JsonMessage) -> JsonMessage:
-    function = call.get("function") or {}
-    name = function.get("name")
+    kind = "custom" if "custom" in call else "function"
+    named = call.get(kind) or {}
+    name = named.get("name")
     shown = name and sendable_name(name, "chat")
-    return call if shown == name else {**call, "function": {**function, "name": shown}}
+    if shown == name and "type" in call:
+        return call
+    return {"type": kind, **call, kind: {**named, "name": shown}}
 
 
 def turn_in_chat(value: Any) -> tuple[Dialect | None, TurnLike]:

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
-from turnmill.contract.fields import no_field, unknown_in
+from turnmill.contract.fields import wrong_in
 from turnmill.contract.turns import unreadable
 
 ANTHROPIC_OPAQUE: Final = frozenset(
@@ -90,8 +90,8 @@ def with_native(message: JsonMessage, dialect: Dialect, **kept: Any) -> JsonMess
 
 def check_fields(value: Mapping[str, Any], known: frozenset[str], where: str) -> None:
     """Raise ``InvalidTurn`` for a field that is none of these, by its name and place."""
-    if (name := unknown_in(value, known)) is not None:
-        raise InvalidTurn(f"{where}{no_field(name, known)}")
+    if said := wrong_in(value, known):
+        raise InvalidTurn(f"{where}{said}")
 
 
 def sendable_name(name: str, dialect: Dialect) -> str:
@@ -114,6 +114,8 @@ def said_parts(message: JsonMessage) -> list[JsonMessage]:
     parts = list(content) if isinstance(content, list) else []
     if isinstance(content, str) and content:
         parts.append({"type": "text", "text": content})
+    if message.get("function_call"):
+        parts.append({"type": "function_call"})
     if isinstance(refusal, str) and refusal:
         parts.append({"type": "refusal", "refusal": refusal})
     if isinstance(audio, Mapping):
@@ -121,6 +123,15 @@ def said_parts(message: JsonMessage) -> list[JsonMessage]:
         is_heard = isinstance(heard, str) and heard
         parts.append({"type": "text", "text": heard} if is_heard else {"type": "audio"})
     return parts
+
+
+SPOKEN: Final = frozenset({"text", "refusal"})
+"""Types of the parts that providers take of an assistant."""
+
+
+def unshown(kind: object) -> JsonMessage:
+    """What stands for a part of this type where it cannot be shown."""
+    return {"type": TEXT, "text": f"[{kind}, which cannot be shown here]"}
 
 
 def fields_of(value: Mapping[str, Any], dialect: Dialect) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from turnmill.contract.call_ids import CALL
+from turnmill.contract.call_ids import CALL, called
 from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import InvalidTurn
@@ -22,6 +22,7 @@ from turnmill.dialects.native import (
     RESPONSES_OPAQUE,
     RESPONSES_PARTS,
     RESPONSES_RESULTS,
+    SPOKEN,
     TEXT,
     Converted,
     check_fields,
@@ -30,6 +31,7 @@ from turnmill.dialects.native import (
     refuse,
     said_parts,
     sendable_name,
+    unshown,
     with_native,
 )
 
@@ -324,9 +326,8 @@ class _Writer:
         yield from map(self._call, calls.values())
 
     def _call(self, call: Mapping[str, Any]) -> JsonMessage:
-        function, fields = call.get("function") or {}, fields_of(call, "responses")
-        name = sendable_name(function.get("name") or "unknown", "responses")
-        arguments = function.get("arguments", "{}")
+        (name, arguments), fields = called(call), fields_of(call, "responses")
+        name = sendable_name(name, "responses")
         if call["id"] in self._as_functions:
             fields = {}
         if "type" in fields:
@@ -338,6 +339,7 @@ class _Writer:
     def _message(
         self, parts: Sequence[JsonMessage], fields: Mapping[str, Any], *, is_text: bool
     ) -> Iterator[JsonMessage]:
+        parts = [part if _is(part, *SPOKEN) else self._unshown(part.get("type")) for part in parts]
         if parts and (is_text or not fields) and not any(_is(part, "refusal") for part in parts):
             yield {"role": "assistant", "content": _joined(parts), **fields}
         elif parts:
@@ -362,8 +364,11 @@ class _Writer:
             case kind if kind in _INPUT_TYPES:
                 return part
             case kind:
-                self.left_out[f"parts of type {kind}"] = None
-                return {"type": text_type, "text": f"[{kind}, which cannot be shown here]"}
+                return {**self._unshown(kind), "type": text_type}
+
+    def _unshown(self, kind: Any) -> JsonMessage:
+        self.left_out[f"parts of type {kind}"] = None
+        return unshown(kind)
 
 
 def _results(messages: Sequence[JsonMessage], at: int) -> dict[str, JsonMessage]:
@@ -382,7 +387,7 @@ def _keeps_its_kind(call: Mapping[str, Any], result: JsonMessage | None) -> bool
     kind = fields_of(call, "responses").get("type")
     if kind is None:
         return result is None or "type" not in fields_of(result, "responses")
-    said = _parsed((call.get("function") or {}).get("arguments", ""))
+    said = _parsed(called(call)[1])
     if not (isinstance(said, dict) and said.keys() & _SAID):
         return False
     return result is None or _answers(result, RESPONSES_CALLS[kind])

@@ -28,6 +28,7 @@ from turnmill.contract.legality import NO_RESULT, CallTracker
 from turnmill.contract.policy import Policy
 from turnmill.integrations.shared import (
     Beside,
+    as_function,
     bound,
     call,
     fitting,
@@ -35,6 +36,7 @@ from turnmill.integrations.shared import (
     joined,
     keep,
     key,
+    result,
 )
 
 __all__ = ["HistoryCounts", "TurnmillHistoryProvider"]
@@ -85,7 +87,7 @@ def _plain(message: Message) -> list[JsonMessage]:
     results = [_result(content) for content in message.contents if _is_result(content)]
     parts = [part for content in message.contents if (part := _part(content))]
     calls = [
-        call(content.call_id, content.name or "unknown", _arguments(content.arguments))
+        call(content.call_id, content.name, _arguments(content.arguments))
         for content in message.contents
         if _is_call(content)
     ]
@@ -119,8 +121,7 @@ def _arguments(given: Any) -> str:
 def _result(content: Content) -> JsonMessage:
     parts = [part for item in content.items or () if (part := _part(item))]
     text = content.result if isinstance(content.result, str) else json.dumps(content.result)
-    shown = joined(parts) if parts else text or ""
-    return {"role": "tool", "tool_call_id": content.call_id, "content": shown}
+    return result(content.call_id, joined(parts) if parts else text or "")
 
 
 def _part(content: Content) -> JsonMessage | None:
@@ -196,7 +197,7 @@ def _contents(message: JsonMessage) -> list[Content]:
         Content.from_function_call(
             each["id"], each["function"]["name"], arguments=each["function"]["arguments"]
         )
-        for each in message.get("tool_calls") or ()
+        for each in map(as_function, message.get("tool_calls") or ())
     ]
     return [*_texts(message.get("content") or []), *calls]
 
@@ -400,7 +401,7 @@ class TurnmillHistoryProvider(HistoryProvider):
             self._failed(error)
             return [*self._known.get(name, ()), *_messages(_unsaved(state))]
         self.counts.loaded += 1
-        shown = context.messages[bool(context.system_prompt) and context.dialect == "chat" :]
+        shown = context.messages_for("chat")[bool(context.system_prompt) :]
         keep(self._known, name, from_chat(shown), SESSIONS)
         return [*self._known[name], *_stubs(shown, answered)]
 

@@ -35,16 +35,18 @@ from langgraph.runtime import Runtime
 from turnmill.contract.context import JsonMessage, Pushed
 from turnmill.contract.errors import InvalidInput, TurnmillError, UnknownSession
 from turnmill.contract.keys import session_keys
-from turnmill.contract.legality import UNKNOWN_CALL, CallTracker
+from turnmill.contract.legality import CallTracker
 from turnmill.contract.marks import FEEDBACK
 from turnmill.contract.names import Namespace, session_id
 from turnmill.contract.policy import Policy
 from turnmill.contract.turns import TurnLike
 from turnmill.integrations.shared import (
+    NO_ID,
     Beside,
     Client,
     answer,
     arun,
+    as_function,
     call,
     called,
     image,
@@ -72,7 +74,7 @@ def to_chat(message: BaseMessage) -> JsonMessage:
         found["content"] = found["content"] or None
         found["tool_calls"] = calls
     if isinstance(message, ToolMessage):
-        found["tool_call_id"] = message.tool_call_id
+        found["tool_call_id"] = message.tool_call_id or NO_ID
     elif isinstance(message, FunctionMessage | ChatMessage):
         found["name"] = FEEDBACK  # of nobody knows whom: it lays down no rules
     elif message.name:
@@ -82,17 +84,12 @@ def to_chat(message: BaseMessage) -> JsonMessage:
 
 def _calls(message: AIMessage) -> list[JsonMessage]:
     """Also those whose arguments are no JSON: LangChain sends them to the model all the same."""
-    told = [
+    told: list[tuple[str | None, str | None, str]] = [
         (each["id"], each["name"], json.dumps(each["args"], ensure_ascii=False))
         for each in message.tool_calls
     ]
-    told += [
-        (each["id"], each["name"] or UNKNOWN_CALL, each["args"] or "")
-        for each in message.invalid_tool_calls
-    ]
-    return [
-        call(call_id or f"call-{at}", name, args) for at, (call_id, name, args) in enumerate(told)
-    ]
+    told += [(each["id"], each["name"], each["args"] or "") for each in message.invalid_tool_calls]
+    return [call(call_id, name, args) for call_id, name, args in told]
 
 
 def _role(message: BaseMessage) -> str:
@@ -150,7 +147,8 @@ def restored(
     made: list[Any] = []
     for found in originals([key(one) for one in chat], range(len(chat)), context):
         if isinstance(found, int):
-            made.append(history[found])
+            own = history[found]
+            made.append(own if _has_ids(own) else _from_chat(chat[found], names))
             continue
         # Some providers take system messages at the front only.
         is_front = all(isinstance(one, SystemMessage) for one in made)
@@ -158,7 +156,15 @@ def restored(
     return made
 
 
-def _from_chat(message: JsonMessage, names: Mapping[str, str], *, is_front: bool) -> BaseMessage:
+def _has_ids(message: BaseMessage) -> bool:
+    """Whether its calls, or the call it answers, have ids: else they are given some."""
+    calls = message.tool_calls if isinstance(message, AIMessage) else ()
+    return all(each["id"] for each in calls) and getattr(message, "tool_call_id", NO_ID) != ""
+
+
+def _from_chat(
+    message: JsonMessage, names: Mapping[str, str], *, is_front: bool = False
+) -> BaseMessage:
     match message["role"]:
         case "assistant":
             return _said(message)
@@ -174,7 +180,7 @@ def _from_chat(message: JsonMessage, names: Mapping[str, str], *, is_front: bool
 def _said(message: JsonMessage) -> AIMessage:
     calls: list[Any] = []
     invalid: list[Any] = []
-    for each in message.get("tool_calls") or ():
+    for each in map(as_function, message.get("tool_calls") or ()):
         try:
             calls.append(parse_tool_call(each))
         except OutputParserException:  # shortened

@@ -29,14 +29,17 @@ from turnmill.contract.errors import InvalidInput, Transient, UnknownSession
 from turnmill.contract.marks import FEEDBACK
 from turnmill.contract.policy import Policy
 from turnmill.integrations.shared import (
+    NO_ID,
     Client,
     answer,
     arun,
+    as_function,
     call,
     image,
     joined,
     key,
     originals,
+    parsed,
     run,
 )
 
@@ -58,9 +61,8 @@ def to_chat(message: ChatMessage) -> JsonMessage:
     role = _ROLES.get(message.role.value, message.role.value)
     parts = [part for block in message.blocks for part in _parts(block)]
     found: JsonMessage = {"role": role, "content": joined(parts)}
-    call_id = message.additional_kwargs.get(_CALL_ID)
-    if role == "tool" and call_id:
-        found[_CALL_ID] = call_id
+    if role == "tool" and _CALL_ID in message.additional_kwargs:
+        found[_CALL_ID] = message.additional_kwargs[_CALL_ID] or NO_ID
     elif role == "tool":
         found |= {"role": "user", "name": FEEDBACK}  # of a tool, but of no call
     elif role == "assistant":
@@ -101,10 +103,7 @@ def _calls(message: ChatMessage) -> list[JsonMessage]:
             for each in given
         ]
         return [call(p["id"], p["function"]["name"], p["function"]["arguments"]) for p in plain]
-    return [
-        call(block.tool_call_id or block.tool_name, block.tool_name, _json(block.tool_kwargs))
-        for block in blocks
-    ]
+    return [call(block.tool_call_id, block.tool_name, _json(block.tool_kwargs)) for block in blocks]
 
 
 def _json(arguments: dict[str, Any] | str) -> str:
@@ -138,13 +137,13 @@ def _call_blocks(calls: Iterable[JsonMessage]) -> list[ToolCallBlock]:
             tool_name=each["function"]["name"],
             tool_kwargs=_arguments(each["function"]["arguments"]),
         )
-        for each in calls
+        for each in map(as_function, calls)
     ]
 
 
 def _arguments(text: str) -> dict[str, Any] | str:
     try:
-        found = json.loads(text)
+        found = parsed(text)
     except ValueError:  # shortened
         return text
     return found if isinstance(found, dict) else text

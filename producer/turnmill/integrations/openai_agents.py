@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from agents import FunctionTool, RunContextWrapper, SessionSettings
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
+from agents.models.fake_id import FAKE_RESPONSES_ID
 from agents.run import ModelInputData
 
 from turnmill.contract.errors import (
@@ -75,7 +76,15 @@ def items_of(context: Context) -> list[TResponseInputItem]:
     chat = context.messages if context.chat is None else context.chat
     found = from_chat(chat, "responses")
     first = [{"role": "system", "content": text} for text in [found.system] if text]
-    return cast("list[TResponseInputItem]", [*first, *found.messages, *found.begun])
+    items = map(_with_id, [*first, *found.messages, *found.begun])
+    return cast("list[TResponseInputItem]", list(items))
+
+
+def _with_id(item: dict[str, Any]) -> dict[str, Any]:
+    """An assistant's parts with the id that the SDK has for those without: it reads no others."""
+    if item.get("role") != "assistant" or isinstance(item.get("content"), str) or "id" in item:
+        return item
+    return {"status": "completed", **item, "id": FAKE_RESPONSES_ID}
 
 
 def _typed(item: TResponseInputItem) -> dict[str, Any]:

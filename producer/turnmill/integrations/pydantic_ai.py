@@ -42,7 +42,18 @@ from turnmill.contract.errors import UnknownSession
 from turnmill.contract.marks import FEEDBACK
 from turnmill.contract.policy import Policy
 from turnmill.contract.turns import to_turn
-from turnmill.integrations.shared import Beside, call, called, function, image, keep, key, originals
+from turnmill.integrations.shared import (
+    Beside,
+    as_function,
+    call,
+    called,
+    function,
+    image,
+    keep,
+    key,
+    originals,
+    result,
+)
 from turnmill.read.context import Context
 
 __all__ = ["HistoryCounts", "HistoryProcessor", "history_processor"]
@@ -94,10 +105,10 @@ def _request(request: ModelRequest, at: int) -> list[JsonMessage]:
     for part in request.parts:
         match part:
             case ToolReturnPart():
-                results.append(_result(part.tool_call_id, part.model_response_str()))
+                results.append(result(part.tool_call_id, part.model_response_str()))
                 rest += [_fed_back(_content(part.files))] if part.files else []
             case RetryPromptPart() if part.tool_name is not None:
-                results.append(_result(part.tool_call_id, part.model_response()))
+                results.append(result(part.tool_call_id, part.model_response()))
             case RetryPromptPart() | RetryFeedbackPart():
                 rest.append(_fed_back(part.model_response()))
             case UserPromptPart():
@@ -114,10 +125,6 @@ def _request(request: ModelRequest, at: int) -> list[JsonMessage]:
 def _fed_back(content: str | list[JsonMessage]) -> JsonMessage:
     """What a provider takes as a user's only, and what a tool or a check returned."""
     return {"role": "user", "name": FEEDBACK, "content": content}
-
-
-def _result(call_id: str, content: str) -> JsonMessage:
-    return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
 def _response(response: ModelResponse) -> list[JsonMessage]:
@@ -186,7 +193,7 @@ def _said(message: JsonMessage) -> Iterator[ModelResponsePart]:
     texts = [content] if isinstance(content, str) else [p.get("text") for p in content or ()]
     yield from (TextPart(text) for text in texts if text)
     for each in message.get("tool_calls") or ():
-        made = each["function"]
+        made = as_function(each)["function"]
         yield ToolCallPart(made["name"], made["arguments"], each["id"])
 
 
@@ -380,9 +387,8 @@ class HistoryProcessor(AbstractCapability[Any]):
             except Exception:
                 self._seen.pop(session, None)  # begin anew: pushing again stores nothing twice
                 raise
-            messages = (
-                context.messages[1:] if prompt and context.system_prompt else context.messages
-            )
+            shown = context.messages_for("chat")
+            messages = shown[1:] if prompt and context.system_prompt else shown
             seen.restored, seen.digest = restore(history, chat, messages), digest
         self.counts.curated += 1
         return seen.restored

@@ -10,13 +10,15 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from inspect import isawaitable
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from turnmill.client._async.client import AsyncContextClient
 from turnmill.client._sync.client import ContextClient
-from turnmill.contract.codec import encode_json
+from turnmill.contract import call_ids
+from turnmill.contract.codec import decode_json, encode_json
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.estimate import bound_turn
+from turnmill.contract.legality import UNKNOWN_CALL
 from turnmill.contract.shorten import shorten
 
 
@@ -82,9 +84,33 @@ async def arun(client: Client, steps: Coroutine[Any, Any, T]) -> T:
     return await asyncio.to_thread(run, client, steps)
 
 
-def call(call_id: str | None, name: str, arguments: str) -> JsonMessage:
-    """A call of a tool, as the chat API has it."""
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+NO_ID: Final = "call"
+"""Of calls that a server gave no id, and of their results: so these answer them in order."""
+
+
+def call(call_id: str | None, name: str | None, arguments: str) -> JsonMessage:
+    """A call of a tool, as the chat API has it; also where a model named none."""
+    function = {"name": name or UNKNOWN_CALL, "arguments": arguments}
+    return {"id": call_id or NO_ID, "type": "function", "function": function}
+
+
+def as_function(each: JsonMessage) -> JsonMessage:
+    """A call as one of a function; a custom tool's, of another agent, is none."""
+    return each if "function" in each else call(each["id"], *call_ids.called(each))
+
+
+def parsed(text: str) -> Any:
+    """What the JSON says.
+
+    Raises:
+        ValueError: it is none, or nested deeper than any reader follows.
+    """
+    return decode_json(text.encode("utf-8", "surrogatepass"))
+
+
+def result(call_id: str | None, content: str | list[JsonMessage]) -> JsonMessage:
+    """The result of a call, as the chat API has it."""
+    return {"role": "tool", "tool_call_id": call_id or NO_ID, "content": content}
 
 
 def image(url: str, detail: object = None) -> JsonMessage:
@@ -102,10 +128,9 @@ def joined(parts: list[JsonMessage]) -> str | list[JsonMessage]:
 def called(messages: Iterable[JsonMessage]) -> dict[str, str]:
     """The tools' names by the ids of their calls."""
     return {
-        call["id"]: call["function"]["name"]
+        call["id"]: call_ids.called(call)[0]
         for message in messages
         for call in message.get("tool_calls") or ()
-        if "function" in call
     }
 
 

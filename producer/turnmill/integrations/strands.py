@@ -26,7 +26,18 @@ from turnmill.contract.codec import sendable
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.errors import TurnConflict, TurnmillError, UnknownSession
 from turnmill.contract.policy import Policy
-from turnmill.integrations.shared import Beside, call, function, image, joined, key, originals
+from turnmill.integrations.shared import (
+    Beside,
+    as_function,
+    call,
+    function,
+    image,
+    joined,
+    key,
+    originals,
+    parsed,
+    result,
+)
 from turnmill.read.context import Context
 
 __all__ = ["ManagementCounts", "TurnmillConversationManager"]
@@ -88,13 +99,9 @@ def _arguments(given: Any) -> str:
     return json.dumps(given, default=str) if sendable(bare) == bare else bare
 
 
-def _result(result: Any) -> JsonMessage:
-    told: JsonMessage = {
-        "role": "tool",
-        "tool_call_id": result["toolUseId"],
-        "content": joined([_part(item) for item in result["content"]]),
-    }
-    return {**told, "status": "error"} if result.get("status") == "error" else told
+def _result(given: Any) -> JsonMessage:
+    told = result(given["toolUseId"], joined([_part(item) for item in given["content"]]))
+    return {**told, "status": "error"} if given.get("status") == "error" else told
 
 
 def _part(block: Any) -> JsonMessage:
@@ -144,9 +151,9 @@ def _blocks(message: JsonMessage) -> list[ContentBlock]:
 
 
 def _use(call: JsonMessage) -> ContentBlock:
-    function = call["function"]
+    function = as_function(call)["function"]
     try:
-        given = json.loads(function["arguments"])
+        given = parsed(function["arguments"])
     except ValueError:
         given = {}  # shortened
     return {"toolUse": {"toolUseId": call["id"], "name": function["name"], "input": given}}

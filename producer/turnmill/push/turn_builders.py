@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from turnmill.contract.codec import sendable
 from turnmill.contract.errors import InvalidTurn
 
 Image = bytes | str | Path
@@ -75,7 +76,7 @@ def _check_texts(**texts: object) -> None:
 
 def _jsonable(region: Any) -> Any:
     try:
-        return to_jsonable_python(region)
+        return to_jsonable_python(sendable(region))
     except (PydanticSerializationError, ValueError):
         raise InvalidTurn(f"region: must be JSON, got {type(region).__name__}") from None
 

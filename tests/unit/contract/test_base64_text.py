@@ -19,12 +19,34 @@ from turnmill_worker.tokens import counter_for
 
 MEGABYTE = data_url(png(size=734_000))
 DATA = base64.b64encode(random.Random(1).randbytes(3_000)).decode()
+HASHES = "\n".join(f"{at:x}".rjust(64, "0123456789abcdef"[at % 16]) for at in range(50))
+NAMES = "\n".join(
+    "AnExceptionThatSomebodyGaveAVeryLongNameThatIsNoData" + "s" * at for at in range(50)
+)
+
+
+def in_lines(width: int, indent: int = 0) -> str:
+    """Data as programs write them into a text."""
+    between = "\n" + " " * indent
+    return between.join(DATA[at : at + width] for at in range(0, len(DATA), width))
+
 
 SHOWN = {
     f"Saved: {MEGABYTE} (page 1)": "Saved: [image/png, 734 kB of base64 removed] (page 1)",
     f'{{"png": "{DATA}"}}': '{"png": "[3 kB of base64 removed]"}',
     random.Random(1).randbytes(1000).hex(): "[1 kB of base64 removed]",
     f"{DATA}\n{DATA}": "[3 kB of base64 removed]\n[3 kB of base64 removed]",
+    f"$ base64 a.png\n{in_lines(76)}\nDone.": "$ base64 a.png\n[3 kB of base64 removed]\nDone.",
+    f"cert: |\n  {in_lines(64, 2)}\nnext: 1": "cert: |\n  [3 kB of base64 removed]\nnext: 1",
+    json.dumps({"pem": f"-\n{in_lines(64)}\n"}): (
+        rf'{{"pem": "-\n{DATA[:4]}[3 kB of base64 removed]\n"}}'
+    ),
+    json.dumps(json.dumps(f"-\n{in_lines(64)}")): json.dumps(
+        json.dumps(f"-\n{DATA[:4]}[3 kB of base64 removed]")
+    ),
+    DATA.replace("/", r"\/"): "[3 kB of base64 removed]",
+    HASHES: HASHES,
+    NAMES: NAMES,
     "x" * 5000: "x" * 5000,
     "two words " * 500: "two words " * 500,
     DATA[:500]: DATA[:500],
@@ -37,7 +59,9 @@ def test_a_run_of_data_is_told_by_its_type_and_size(text: str, shown: str) -> No
     assert without_base64(text) == shown
 
 
-@pytest.mark.parametrize("text", [MEGABYTE, (DATA[:511] + " ") * 2000, "data:" * 200_000])
+@pytest.mark.parametrize(
+    "text", [MEGABYTE, ("A" * 99 + "\n") * 9_000, (DATA[:511] + " ") * 2000, "data:" * 200_000]
+)
 def test_looking_for_data_is_linear(text: str) -> None:
     began = time.process_time()
     without_base64(text)

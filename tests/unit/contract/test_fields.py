@@ -38,6 +38,7 @@ FUNCTION_CALL: Json = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
 ASKED: Json = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x"}]}
 CALLED: Json = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
 OUTPUT: Json = {"type": "function_call_output", "call_id": "a", "output": ""}
+URL: Json = {"type": "url", "url": "https://e.org"}
 RED: Json = {"colour": "red"}
 
 
@@ -68,6 +69,32 @@ RED: Json = {"colour": "red"}
         ([CALLED, {**OUTPUT, "output": {"a": 1}}], r"items\[1\]\.output: .* parts, got dict"),
         ([{**ASKED, **RED}], r"items\[0\]\.colour: no such field; allowed are content, id, phase"),
         ([{**ASKED, "role": "assistant", **RED}], r"items\[0\]\.colour: no such field"),
+        (
+            {
+                **HI,
+                "content": [{"type": "image_url", "image_url": {"url": "https://e.org", **RED}}],
+            },
+            r"messages\[0\]\.content\[0\]\.image_url\.colour: no such field; allowed are",
+        ),
+        ({**HI, "content": [{**TEXT, "cache_control": RED}]}, r"\.cache_control\.colour: no such"),
+        (
+            {**HI, "content": [{**TEXT, "cache_control": "1h"}]},
+            r"_control: must be an object",
+        ),
+        (
+            [{"role": "user", "content": [{"type": "document", "source": {**URL, **RED}}, RESULT]}],
+            r"messages\[0\]\.content\[0\]\.source\.colour: no such field",
+        ),
+        ({"role": "assistant", "function_call": RED}, r"messages\[0\]\.function_call\.colour: no"),
+        ({"role": "assistant", "audio": {}}, r"messages\[0\]: audio needs id"),
+        ({**HI, "audio": {"id": "a"}}, r"messages\[0\]: audio is for role assistant, not user"),
+        ({**HI, "tool_call_id": "a"}, r"messages\[0\]: tool_call_id is for role tool, not user"),
+        (
+            [{**HI, "content": [{"type": "thinking", "thinking": ""}]}],
+            r"type thinking cannot be read",
+        ),
+        ({"role": "assistant", "tool_calls": [{**FUNCTION_CALL, "id": 5}]}, r"id: .*\(got int\)$"),
+        ({"messages": [HI], "turn_id": "a\ud800"}, r"turn_id: must be text of whole characters"),
     ],
 )
 def test_a_field_that_no_provider_takes_is_refused_by_its_name(turn: Any, said: str) -> None:

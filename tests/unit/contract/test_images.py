@@ -141,14 +141,14 @@ def test_nothing_else_is_a_reference(url: object) -> None:
 
 def test_a_large_image_leaves_its_message_and_comes_back_as_it_was() -> None:
     data = png(640, 480)
-    message = user({"type": "text", "text": "see"}, image(data_url(data), detail="high", x=1))
+    message = user({"type": "text", "text": "see"}, image(data_url(data), detail="high", x_own=1))
 
     turn, blobs = split_images(to_turn(message))
 
     sha256 = hashlib.sha256(data).hexdigest()
     assert blobs == {sha256: data}
     assert stored(turn)[0]["content"][1] == image(
-        f"blob:{sha256};image/png;640x480", detail="high", x=1
+        f"blob:{sha256};image/png;640x480", detail="high", x_own=1
     )
     assert blobs_of(stored(turn)) == [sha256]
     assert join_images(stored(turn), blobs) == [message]

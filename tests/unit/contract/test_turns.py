@@ -35,7 +35,7 @@ CUSTOM = {"id": "1", "type": "custom", "custom": {"name": "run", "input": ""}}
         ({"messages": []}, "messages: .*at least 1"),
         ("hi", "turn: got a bare str of length 2; allowed are"),
         ({"role": "tool", "content": "x"}, "role tool needs tool_call_id"),
-        ({**HI, "tool_calls": [CUSTOM]}, "tool_calls are for role assist"),
+        ({**HI, "tool_calls": [CUSTOM]}, "tool_calls is for role assist"),
         ({"role": "user", "content": [{"type": "text"}]}, "a part of type text needs text"),
         ({"messages": [HI], "turn_id": "x" * 201}, "turn_id: .*at most 200 .*length 201"),
         ({"messages": [HI], "metadata": {"k": object()}}, "metadata.*not.* JSON"),

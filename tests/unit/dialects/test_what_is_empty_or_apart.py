@@ -118,7 +118,7 @@ def test_documents_and_citations_are_the_dialects_own() -> None:
 
     assert said_in("responses", document)[0]["content"] == [{"type": "input_file", **PDF}]
     assert said_in("anthropic", document)[0]["content"][0]["type"] == "document"
-    cited = {"role": "assistant", "content": [CITED, {"type": "thinking", "signature": "s"}]}
+    cited = {"role": "assistant", "content": [{"type": "thinking", "signature": "s"}, CITED]}
     assert said_in("anthropic", cited) == [cited]
     assert said_in("chat", cited)[0]["content"] == [{"type": "text", "text": "4"}]
     assert said_in("responses", cited) == [{"role": "assistant", "content": "4"}]
@@ -179,3 +179,115 @@ def test_a_message_with_a_status_is_of_responses() -> None:
 
     assert said_in("responses", item) == [item]
     assert said_in("chat", item) == [Q]
+
+
+IMAGE: Json = {"type": "image_url", "image_url": {"url": "https://e.org/a.png"}}
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ({"content": [IMAGE]}, "image_url"),
+        ({"content": None, "audio": {"id": "au"}}, "audio"),
+        ({"content": None, "function_call": {"name": "f", "arguments": "{}"}}, "function_call"),
+    ],
+)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_what_an_assistant_cannot_say_in_a_dialect_is_a_line_and_told(
+    dialect: str, said: Json, kind: str
+) -> None:
+    stored = encode_turn(to_turn({"role": "assistant", **said}))[0]
+    found = from_chat(json.loads(stored), dialect)
+
+    if dialect == "chat" and kind != "image_url":
+        assert {**said, "role": "assistant"} in found.messages
+    else:
+        assert f"[{kind}, which cannot be shown here]" in json.dumps(found.messages)
+        assert found.left_out == (f"parts of type {kind}",)
+
+
+@pytest.mark.parametrize(
+    ("file", "block"),
+    [
+        (
+            {"file_data": "data:text/csv;base64,YSwx", "filename": "a.csv"},
+            {
+                "type": "document",
+                "source": {"type": "text", "media_type": "text/plain", "data": "a,1"},
+                "title": "a.csv",
+            },
+        ),
+        (
+            {"file_data": "JVBERi0xLjQ="},
+            {
+                "type": "document",
+                "source": {
+                    "type": "base64",
+                    "media_type": "application/pdf",
+                    "data": "JVBERi0xLjQ=",
+                },
+            },
+        ),
+        (
+            {"file_data": "data:image/png;base64,AAAA"},
+            {
+                "type": "image",
+                "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"},
+            },
+        ),
+        (
+            {"file_data": "data:application/zip;base64,AAAA"},
+            {"type": "text", "text": "[file, which cannot be shown here]"},
+        ),
+        ({"file_id": "file-1"}, {"type": "text", "text": "[file, which cannot be shown here]"}),
+    ],
+)
+def test_anthropic_gets_files_that_it_takes_and_a_line_for_others(file: Json, block: Json) -> None:
+    (found,) = said_in("anthropic", {"role": "user", "content": [{"type": "file", "file": file}]})
+
+    assert found["content"] == [block]
+
+
+def test_a_result_has_only_texts_and_images_in_chat() -> None:
+    parts = [{"type": "file", "file": PDF}, IMAGE]
+    told = {"role": "tool", "tool_call_id": "a", "content": parts}
+
+    (_, found) = said_in("chat", {"role": "assistant", "content": None, "tool_calls": [CALL]}, told)
+
+    line = {"type": "text", "text": "[file, which cannot be shown here]"}
+    assert found["content"] == [line, IMAGE]
+
+
+def test_a_name_is_one_that_openai_takes() -> None:
+    assert said_in("chat", {**Q, "name": "Bob <b> Smith"}) == [{**Q, "name": "Bob__b__Smith"}]
+    assert said_in("chat", {**Q, "name": ""}) == [Q]
+
+
+def test_a_custom_tools_call_says_what_it_was_asked_in_every_dialect() -> None:
+    custom = {"id": "a", "type": "custom", "custom": {"name": "my sh", "input": "ls"}}
+    turn: list[Json] = [
+        {"role": "assistant", "content": None, "tool_calls": [custom]},
+        {"role": "tool", "tool_call_id": "a", "content": "1"},
+    ]
+
+    assert said_in("chat", *turn)[0]["tool_calls"][0]["custom"]["name"] == "my_sh"
+    (used,) = said_in("anthropic", *turn)[0]["content"]
+    assert (used["name"], used["input"]) == ("my_sh", {"input": "ls"})
+    asked = said_in("responses", *turn)[0]
+    assert (asked["name"], asked["arguments"]) == ("my_sh", '{"input":"ls"}')
+
+
+def test_a_call_without_a_type_has_one_in_chat() -> None:
+    untyped = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
+    asked = {"role": "assistant", "content": None, "tool_calls": [untyped]}
+    told = {"role": "tool", "tool_call_id": "a", "content": "1"}
+
+    assert said_in("chat", asked, told)[0]["tool_calls"] == [{"type": "function", **untyped}]
+
+
+@pytest.mark.parametrize("kind", ["thinking", "redacted_thinking"])
+def test_a_thought_that_was_cut_off_is_not_the_last_for_anthropic(kind: str) -> None:
+    thought = {"type": kind, "thinking": "h", "signature": "s"}
+    cut = {"role": "assistant", "content": [{"type": "text", "text": "a"}, thought]}
+
+    assert said_in("anthropic", cut)[0]["content"] == [*cut["content"], *EMPTY]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from turnmill.contract.call_ids import called
 from turnmill.contract.context import JsonMessage, Limits, OpenCall, StoredContext
 from turnmill.contract.legality import CallTracker
 from turnmill.contract.names import Seq
@@ -51,13 +52,11 @@ def fitting(
 
 def _calls(turn: LoggedTurn) -> Iterable[OpenCall]:
     for call in (call for message in turn.original for call in _made(message)):
-        function = call.get("function") or {}
-        arguments = str(function.get("arguments") or "")
+        name, arguments = called(call)
         if len(arguments) > _MOST_CHARS:
             half = _MOST_CHARS // 2
             gone = len(arguments) - 2 * half
             arguments = f"{arguments[:half]} [… {gone} characters left out] {arguments[-half:]}"
-        name = str(function.get("name") or "")
         yield OpenCall(seq=Seq(turn.seq), id=call["id"], name=name, arguments=arguments)
 
 

@@ -134,22 +134,22 @@ class RedisStates:
             pipe.get(keys.facts)
             pipe.xrange(keys.checkpoints)
             pipe.xrange(keys.named)
-            (epoch, commit_id, *settings), facts, *streams = pipe.execute()
+            pipe.zrangebyscore(keys.ids, 1, f"({state.seq + 1}", withscores=True)
+            (epoch, commit_id, *settings), facts, *streams, scores = pipe.execute()
         if (epoch or b"").decode() != past.epoch or (commit_id or b"").decode() != past.commit_id:
             return False
         told = _common(begun.parent, past, state)
         fields = {k: v for k, v in zip(names, settings, strict=True) if v is not None}
         fields |= _numbers(begun, told)
-        most = -1 if is_child else state.seq
-        automatic, named = (_remembered(each, most) for each in streams)
-        watermark = state.stored.watermark
-        # Positions after it are of other turns here.
+        automatic, named = (_remembered(each, -1 if is_child else state.seq) for each in streams)
+        last = [*image_words(begun.ref, begun.images), *_id_words(begun.ids, dict(scores))]
+        watermark = state.stored.watermark  # positions after it are of other turns here
         known = encoded_known(begun.known or decoded_known(facts, watermark))
         done = run(
             self._redis,
             "fork",
             keys_of(begun.ref),
-            [*_meta_words(fields), *_past_words(begun), *automatic, *named, *_image_words(begun)],
+            [*_meta_words(fields), *_past_words(begun), *automatic, *named, *last],
             session=begun.ref.session,
             until_ms=begun.until_ms,
             ttl_ms=past.policy.ttl_s * 1000,
@@ -264,10 +264,11 @@ def _past_words(begun: Begun) -> Words:
     return [*_turn_words(begun.state), *covered, *made]
 
 
-def _image_words(begun: Begun) -> Words:
-    """Images, and the ids of turns behind them."""
-    ids = [word for turn_id, seq in begun.ids for word in (seq, turn_id)]
-    return [*image_words(begun.ref, begun.images), *ids]
+def _id_words(ids: Sequence[tuple[str, int]], scores: Mapping[bytes, float]) -> Iterator[str]:
+    """The ids with what their turns' scores say of their contents, where they have scores."""
+    for turn_id, seq in ids:
+        score = scores.get(turn_id.encode(), seq)
+        yield from (repr(score if int(score) == seq else seq), turn_id)
 
 
 def _numbers(begun: Begun, told: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,10 +18,11 @@ from google.adk.events.event import Event
 from google.adk.flows.llm_flows.contents import _present_other_agent_message
 from google.genai import types
 
+from turnmill.contract.call_ids import called
 from turnmill.contract.context import JsonMessage
 from turnmill.contract.legality import UNKNOWN_CALL
 from turnmill.contract.marks import FEEDBACK
-from turnmill.integrations.shared import call, image, joined
+from turnmill.integrations.shared import call, image, joined, parsed, result
 
 _HIDDEN: Final = ("adk_request_", "adk_framework")
 """Calls that ADK makes up for itself, as to ask for a credential: no model sees them."""
@@ -56,8 +57,8 @@ def _is_hidden(part: types.Part) -> bool:
 def _said(parts: Sequence[types.Part], author: str) -> list[JsonMessage]:
     content = _content(parts)
     calls = [
-        call(each.id or f"call-{at}", each.name or UNKNOWN_CALL, _json(each.args or {}))
-        for at, each in enumerate(part.function_call for part in parts if part.function_call)
+        call(each.id, each.name, _json(each.args or {}))
+        for each in (part.function_call for part in parts if part.function_call)
     ]
     if not content and not calls:
         return []
@@ -71,10 +72,7 @@ def _said(parts: Sequence[types.Part], author: str) -> list[JsonMessage]:
 
 def _results(parts: Iterable[types.Part]) -> list[JsonMessage]:
     found = (part.function_response for part in parts if part.function_response)
-    return [
-        {"role": "tool", "tool_call_id": each.id or "call-0", "content": _result(each.response)}
-        for each in found
-    ]
+    return [result(each.id, _result(each.response)) for each in found]
 
 
 def _asked(parts: Sequence[types.Part], author: str) -> list[JsonMessage]:
@@ -126,10 +124,10 @@ Calls = Mapping[str, tuple[str, str]]
 def calls_of(messages: Iterable[JsonMessage]) -> Calls:
     """What the messages call."""
     return {
-        call["id"]: (call["function"]["name"], message.get("name") or "")
+        call["id"]: (called(call)[0], message.get("name") or "")
         for message in messages
         for call in message.get("tool_calls") or ()
-        if call["function"]["name"] != UNKNOWN_CALL
+        if called(call)[0] != UNKNOWN_CALL
     }
 
 
@@ -175,8 +173,9 @@ def _made(message: JsonMessage, calls: Calls) -> types.Content:
         return types.Content(role="user", parts=[types.Part(function_response=answer)])
     parts = list(_parts(message.get("content")))
     for each in message.get("tool_calls") or ():
-        name, _ = calls.get(each["id"], (each["function"]["name"], ""))
-        args = _object(each["function"]["arguments"])
+        named, arguments = called(each)
+        name, _ = calls.get(each["id"], (named, ""))
+        args = _object(arguments)
         made = types.FunctionCall(id=each["id"], name=name, args=args)
         parts.append(types.Part(function_call=made))
     role = "model" if message["role"] == "assistant" else "user"
@@ -206,7 +205,7 @@ def _answer(content: str | Sequence[JsonMessage]) -> dict[str, Any]:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        found = parsed(text)
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
