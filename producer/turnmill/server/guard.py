@@ -100,8 +100,7 @@ class Guard:
             await send(message)
 
         try:
-            refused = self._refused(dict(scope["headers"]))
-            app = self._inner if refused is None else refused
+            app = self._refused(dict(scope["headers"])) or self._inner
             await app(scope, receive_less, send_noted)
         except ClientDisconnect:
             pass  # nobody waits for an answer
