@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from time import process_time
 from typing import Any, Final
 
 import pytest
@@ -267,6 +268,15 @@ def test_quoting_replaces_characters_and_moves_none(text: str) -> None:
         once = quote(text)
         assert len(once) == len(text)
         assert quote(once) == once
+
+
+@pytest.mark.parametrize("drawn", ["-", "- ", "[ ", "1 ", "(turn 1) "])
+def test_quoting_takes_no_longer_than_the_text_is(drawn: str) -> None:
+    began = process_time()
+    for quote in (quoted, quoted_entry, quoted_lines, unlabelled):
+        quote(drawn * 100_000)
+
+    assert process_time() - began < 5  # a line of hyphens took minutes
 
 
 @pytest.mark.parametrize(

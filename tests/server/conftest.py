@@ -14,6 +14,7 @@ import uvicorn
 from turnmill import SilentWaker
 from turnmill.connection.embedded import EmbeddedRedis, free_port
 from turnmill.server.app import Settings, create_api, guarded
+from turnmill.server.http import Http
 
 Serving = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 
@@ -22,7 +23,7 @@ Serving = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 async def _serving(settings: Settings, key: str = "") -> AsyncIterator[httpx.AsyncClient]:
     api, port = create_api(settings), free_port()
     config = uvicorn.Config(
-        guarded(api, settings), port=port, log_level="error", timeout_graceful_shutdown=1
+        guarded(api, settings), port=port, http=Http, log_level="error", timeout_graceful_shutdown=1
     )
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve())

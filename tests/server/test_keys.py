@@ -22,7 +22,7 @@ from turnmill.connection.embedded import EmbeddedRedis, free_port
 from turnmill.contract.errors import InvalidInput
 from turnmill.contract.keys import SERVER_KEYS, commits_channel
 from turnmill.contract.names import Namespace
-from turnmill.server import api_keys, tenants
+from turnmill.server import api_keys, routes, tenants
 from turnmill.server.api_keys import ApiKeys
 
 TURN = {"messages": [{"role": "user", "content": "Mine."}]}
@@ -94,6 +94,35 @@ async def test_a_revoked_key_opens_nothing_soon(
     assert [before.status_code, after.status_code] == [200, 401]
     assert await keys.listed() == []
     assert not await keys.revoke(made.id)
+
+
+async def test_a_stream_ends_with_its_key_and_too_many_are_refused(
+    keys: ApiKeys,
+    serving: Serving,
+    redis_client: redis.Redis,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(api_keys, "TRUSTED_S", 0.1)
+    monkeypatch.setattr(routes, "MOST_STREAMS", 1)
+    key, made = await keys.create(namespace)
+    async with (
+        asyncio.timeout(30),
+        serving(no_auth="", key=key) as http,
+        http.stream("GET", "/v1/events") as stream,
+    ):
+        lines = stream.aiter_lines()
+        assert await anext(lines) == ": commits follow"
+        second = await http.get("/v1/events")
+        await keys.revoke(made.id)
+        await asyncio.sleep(0.2)
+        channel = commits_channel(Namespace(namespace))
+        while not redis_client.publish(channel, '{"session": "s"}'):  # noqa: ASYNC110 - it listens soon
+            await asyncio.sleep(0.1)
+        rest = [line async for line in lines]
+
+    assert (second.status_code, second.headers["retry-after"]) == (429, "5")
+    assert rest == [""]
 
 
 async def test_redis_holds_no_key(keys: ApiKeys, redis_client: redis.Redis, namespace: str) -> None:

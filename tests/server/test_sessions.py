@@ -92,7 +92,11 @@ async def test_rules_are_laid_down_and_ended(http: httpx.AsyncClient) -> None:
         ("POST", "/v1/sessions/s/step", {"messages": []}, 422, "InvalidInput"),
         ("POST", "/v1/sessions/s/step", {"messages": [{"role": "king"}]}, 422, "InvalidTurn"),
         ("POST", "/v1/sessions/s/turns", {**HELLO, "other": 1}, 422, "InvalidInput"),
+        ("POST", "/v1/sessions/s/rewind", {"at": True}, 422, "InvalidInput"),
+        ("POST", "/v1/sessions/s/summarize", {"templat": "brief"}, 422, "InvalidInput"),
         ("PUT", "/v1/sessions/s", {"policy": "none"}, 404, "UnknownPolicy"),
+        ("PUT", "/v1/sessions/s", {"policy": {"ttl_s": 2**53}}, 422, "InvalidInput"),
+        ("GET", "/mcp", None, 405, "MethodNotAllowed"),
         ("PUT", "/v1/sessions/s", {"policy": {"soft_ratio": 7}}, 422, "InvalidInput"),
         ("DELETE", "/v1/sessions/s/step", None, 405, "MethodNotAllowed"),
         ("GET", "/v2", None, 404, "NotFound"),
@@ -151,6 +155,19 @@ async def test_a_body_that_is_no_json_is_told_so(http: httpx.AsyncClient) -> Non
     answer = await http.post("/v1/sessions/s/step", content=b"{x", headers=json_type)
 
     assert answer.json()["detail"].startswith("body: Invalid JSON")
+
+
+@pytest.mark.parametrize("call", ["step", "turns"])
+async def test_half_a_character_is_taken_as_no_character(
+    http: httpx.AsyncClient, call: str
+) -> None:
+    cut = b'{"messages": [{"role": "user", "content": "Cut: \\ud83d"}]}'  # as JavaScript sends it
+    json_type = {"content-type": "application/json"}
+    pushed = await http.post(f"/v1/sessions/s/{call}", content=cut, headers=json_type)
+    read = await http.get("/v1/sessions/s/context")
+
+    assert pushed.status_code == 200
+    assert read.json()["request"]["messages"] == [{"role": "user", "content": "Cut: \ufffd"}]
 
 
 async def test_a_wrong_path_is_told_where_all_calls_are(http: httpx.AsyncClient) -> None:
@@ -219,6 +236,7 @@ async def test_without_a_store_the_server_is_alive_and_not_ready(serving: Servin
     assert (alive.status_code, ready.status_code, answer.status_code) == (200, 503, 503)
     assert answer.json()["error"] == "StoreUnavailable"
     assert answer.json()["transient"]
+    assert "127.0.0.1" not in answer.text + ready.text  # a tenant need not know where Redis is
 
 
 async def test_what_nobody_foresaw_is_told_and_logged_without_content(
@@ -258,14 +276,21 @@ async def test_each_request_is_told_of_with_its_route(serving: Serving, namespac
 async def test_a_page_in_a_browser_cannot_use_a_server_without_keys(
     http: httpx.AsyncClient,
 ) -> None:
-    elsewhere = await http.get("/v1/sessions", headers={"Host": "evil.example:80"})
+    hosts = ["evil.example:80", "localhost.evil.example", "[::1].evil.example", "[::1"]
+    elsewhere = [await http.get("/v1/sessions", headers={"Host": host}) for host in hosts]
+    origins = ["http://evil.example", "null", "http://localhost:3000", "http://[::1]"]
+    blind = [
+        await http.post("/v1/sessions/s/summarize", headers={"Origin": origin})
+        for origin in origins
+    ]
     plain = await http.post(
         "/v1/sessions/s/step",
         content=b'{"messages": [{"role": "user", "content": "x"}]}',
         headers={"Content-Type": "text/plain"},
     )
 
-    assert elsewhere.status_code == 421
+    assert [each.status_code for each in elsewhere] == [421] * 4
+    assert [each.status_code == 421 for each in blind] == [True, True, False, False]
     assert plain.status_code == 422
     assert (await http.get("/v1/sessions")).json()["sessions"] == []
 

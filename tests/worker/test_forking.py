@@ -155,8 +155,9 @@ def test_a_fork_is_made_of_a_checkpoint_or_a_version(client: ContextClient) -> N
     assert client.read("of-name").messages == there.messages
     assert client.read("of-version").summary == there.summary
     assert [each.id for each in client.checkpoints("of-name")][-1] == "here"
-    with pytest.raises(NoCheckpoint):
-        client.fork("s", "third", at="nowhere")
+    for at in ("nowhere", "v99999999999999999999"):  # no database has such a number
+        with pytest.raises(NoCheckpoint):
+            client.fork("s", "third", at=at)
 
 
 @pytest.mark.usefixtures("forking")

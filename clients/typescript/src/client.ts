@@ -66,18 +66,20 @@ export class Turnmill {
   ): Promise<Calls[K]["answer"]> {
     const [method, template] = CALLS[name];
     // Of a turn without an id nobody could tell whether it arrived.
-    const sent = name === "push" || name === "step" ? { turn_id: crypto.randomUUID(), ...body } : body;
+    const turn = name === "push" || name === "step" ? (body as PushBody) : undefined;
+    const sent = turn ? { ...turn, turn_id: turn.turn_id ?? crypto.randomUUID() } : body;
+    const json = sent === undefined ? undefined : JSON.stringify(sent);
     // A fork that arrived is refused the second time, a memory would be kept twice.
-    const once = method === "POST" && sent === body && name !== "recall";
+    const once = method === "POST" && !turn && name !== "recall";
     for (let tried = 0; ; tried++) {
       try {
-        const answer = await this.#send(method, template, path, query ?? {}, sent);
+        const answer = await this.#send(method, template, path, query ?? {}, json);
         return (answer.status === 204 ? undefined : await answer.json()) as Calls[K]["answer"];
       } catch (error) {
         const later = error instanceof TurnmillError ? error.transient : true;
-        if (once || !later || tried >= this.#retries) throw error;
-        const waitS = (error instanceof TurnmillError && error.retryAfterS) || 0.2 * 2 ** tried;
-        await new Promise((resolve) => setTimeout(resolve, waitS * 1000));
+        const waitMs = 1000 * ((error instanceof TurnmillError && error.retryAfterS) || 0.2 * 2 ** tried);
+        if (once || !later || tried >= this.#retries || waitMs > this.#timeoutMs) throw error;
+        await new Promise((resolve) => setTimeout(resolve, waitMs));
       }
     }
   }
@@ -87,7 +89,11 @@ export class Turnmill {
 
   /** Commits of the namespace, or of one session, until the connection ends or is aborted. */
   async *events(session = "", signal?: AbortSignal): AsyncGenerator<Commit> {
-    const answer = await this.#send("GET", CALLS.events[1], {}, { session }, undefined, signal ?? null);
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(new DOMException("events did not begin in time", "TimeoutError")), this.#timeoutMs);
+    const either = signal ? AbortSignal.any([signal, late.signal]) : late.signal;
+    const sent = this.#send("GET", CALLS.events[1], {}, { session }, undefined, either);
+    const answer = await sent.finally(() => clearTimeout(timer));
     let rest = "";
     for await (const text of answer.body!.pipeThrough(new TextDecoderStream())) {
       const events = (rest + text).split("\n\n");
@@ -104,28 +110,25 @@ export class Turnmill {
     template: string,
     path: object,
     query: object,
-    body: unknown,
-    signal: AbortSignal | null = AbortSignal.timeout(this.#timeoutMs),
+    body: string | undefined,
+    signal: AbortSignal = AbortSignal.timeout(this.#timeoutMs),
   ): Promise<Response> {
     const parts = path as Record<string, string>;
     const url = new URL(this.#url + template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(parts[name]!)));
     for (const [name, value] of Object.entries(query)) if (value != null) url.searchParams.set(name, `${value}`);
     const headers = body === undefined ? this.#headers : { ...this.#headers, "Content-Type": "application/json" };
-    const sent = body === undefined ? null : JSON.stringify(body);
-    const answer = await this.#fetch(url, { method, headers, body: sent, signal }).catch((cause) => {
+    // A conversation goes where it was meant to go, or nowhere.
+    const sent = { method, headers, body: body ?? null, signal, redirect: "error" } as const;
+    const answer = await this.#fetch(url, sent).catch((cause) => {
       // Node says "fetch failed", and not of what.
-      throw signal?.aborted ? cause : new Error(`${this.#url} cannot be reached: ${cause.message}`, { cause });
+      throw signal.aborted ? cause : new Error(`${this.#url} cannot be reached: ${cause.message}`, { cause });
     });
     if (answer.ok) return answer;
-    const told = await answer.text();
-    try {
-      throw new TurnmillError(JSON.parse(told));
-    } catch (error) {
-      if (error instanceof TurnmillError) throw error;
-      // A proxy's own page, perhaps.
-      const { status } = answer;
-      throw new TurnmillError({ type: "", title: "", status, error: "HTTP", detail: `${status}`, transient: status >= 500 });
-    }
+    const { status } = answer;
+    const told: Problem | undefined = await answer.json().catch(() => undefined);
+    if (told?.error && told.status === status) throw new TurnmillError(told);
+    // A proxy's own page, perhaps.
+    throw new TurnmillError({ type: "", title: "", status, error: "HTTP", detail: `${status}`, transient: status >= 500 });
   }
 }
 

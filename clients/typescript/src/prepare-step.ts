@@ -95,11 +95,10 @@ function toChat(message: SdkMessage, known: Map<string, unknown>): ChatMessage[]
   const parts: Part[] =
     typeof message.content === "string" ? [{ type: "text", text: message.content }] : (message.content as Part[]);
   const keep = (chat: ChatMessage, own: unknown) => (known.set(canonical(chat), own), chat);
-  if (message.role === "tool") {
-    return parts
-      .filter((part) => part.type === "tool-result")
-      .map((part) => keep({ role: "tool", tool_call_id: part.toolCallId!, name: part.toolName!, content: shown(part) }, part));
-  }
+  const results = parts
+    .filter((part) => part.type === "tool-result")
+    .map((part) => keep({ role: "tool", tool_call_id: part.toolCallId!, name: part.toolName!, content: shown(part) }, part));
+  if (message.role === "tool") return results;
   const calls = parts.filter((part) => part.type === "tool-call");
   const content = parts.flatMap((part) => said(part));
   const texts = content.every((part) => part.type === "text");
@@ -111,16 +110,20 @@ function toChat(message: SdkMessage, known: Map<string, unknown>): ChatMessage[]
       function: { name: part.toolName!, arguments: JSON.stringify(part.input ?? {}) },
     }));
   }
-  return [keep(chat, message)];
+  return [keep(chat, message), ...results]; // of tools that the provider runs itself
 }
 
 function said(part: Part): Array<Record<string, unknown>> {
   if (part.type === "text") return [{ type: "text", text: part.text }];
-  const data = part["image"] ?? part["data"];
   if (part.type !== "image" && part.type !== "file") return []; // thinking goes along with the SDK's own object
-  const media = String(part["mediaType"] ?? "image/png");
-  if (!media.startsWith("image/") || data === undefined) return [{ type: "text", text: `[a file, ${media}]` }];
+  const given = (part["image"] ?? part["data"]) as { data?: unknown; url?: unknown; text?: string } | undefined;
+  if (given?.text !== undefined) return [{ type: "text", text: given.text }];
+  const data: unknown = given?.data ?? given?.url ?? given; // version 7 says which of them it is
+  const kind = String(part["mediaType"] ?? "image/png");
   const bytes = data instanceof ArrayBuffer ? new Uint8Array(data) : data;
+  const isRead = typeof bytes === "string" || bytes instanceof URL || bytes instanceof Uint8Array;
+  if (!/^image\b/.test(kind) || !isRead) return [{ type: "text", text: `[a file, ${kind}]` }];
+  const media = /^image\/\w/.test(kind) ? kind : "image/png";
   const coded = bytes instanceof Uint8Array ? btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join("")) : `${bytes}`;
   const url = /^(data|https?):/.test(coded) ? coded : `data:${media};base64,${coded}`;
   return [{ type: "image_url", image_url: { url } }];
@@ -129,18 +132,22 @@ function said(part: Part): Array<Record<string, unknown>> {
 function shown({ output }: Part): string {
   if (output === undefined) return "";
   if (output.type === "execution-denied") return `denied: ${output.reason ?? ""}`;
-  return typeof output.value === "string" ? output.value : JSON.stringify(output.value);
+  return typeof output.value === "string" ? output.value : (JSON.stringify(output.value) ?? "null");
 }
 
 function fromChat(messages: ChatMessage[], known: Map<string, unknown>): SdkMessage[] {
   const names = new Map(messages.flatMap((m) => (m.tool_calls ?? []).map((call) => [call.id, call.function.name])));
   const found: SdkMessage[] = [];
+  const within = new Set<unknown>();
   for (const message of messages) {
     const own = known.get(canonical(message));
     if (message.role !== "tool") {
       found.push((own as SdkMessage | undefined) ?? made(message));
+      const { content } = found.at(-1)!;
+      if (Array.isArray(content)) for (const part of content) if (part.type === "tool-result") within.add(part.toolCallId);
       continue;
     }
+    if (within.has(message.tool_call_id)) continue;
     const toolName = names.get(message.tool_call_id!) ?? message.name ?? "";
     const output = { type: "text", value: texts(message.content) };
     const part = own ?? { type: "tool-result", toolCallId: message.tool_call_id, toolName, output };

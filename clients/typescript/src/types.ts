@@ -2,23 +2,22 @@
 
 /** Sums over compactions: over all, or over those of one day, session or model. */
 export type Bill = { namespace?: string | null; day?: string | null; session?: string | null; model?: string | null; compactions: number; tokens_saved: number; prompt_tokens: number; completion_tokens: number; cost_usd: number; unpriced: number };
-export type ForkBody = { new_session: string; at?: string | number | null; timeout_s?: number };
-export type InstructBody = { text: string };
-export type RememberBody = { text: string; timeout_s?: number };
-export type RewindBody = { at: string | number; timeout_s?: number };
-export type SummarizeBody = { template?: string; timeout_s?: number };
 /** The state of a session in numbers, without its content. */
 export type ContextInfo = { session: string; namespace: string; version: number; watermark: number; last_seq: number; counted_seq: number; usage: Usage; tools_tokens: number; correction: Correction; basis: string; limits: Limits; policy: Policy; pending_bytes: number; total_messages: number; turns_in_log: number; turns_covered: number; compactions: number; interactions: number; images: number; history_tokens: number; quality: number | null; settings: number; policy_name: string; pending_for_s: number | null; due_in_s: number | null; failures: number; parked_for_s: number | null; wait: Wait | null; parent?: string };
 /** The provider's tokens for one of those counted. */
 export type Correction = { start?: number; ratios?: Array<number> };
 /** What forgetting removed; true when there was such a session. */
 export type Forgotten = { existed: boolean; keys_left: number };
+/** Where another session begins, by default now. */
+export type ForkBody = { new_session: string; at?: string | number | null; timeout_s?: number };
 /** How a session began that is a fork of another. */
 export type Forked = { session: string; of: string; seq: number; version: number };
 /** What the namespace remembers about a query. */
 export type GroundedContext = { memories?: Array<GroundedMemory>; degraded?: string };
 /** A memory found for a query. */
 export type GroundedMemory = { id: string; text: string; kind: string; session: string | null; seq?: number | null; speaker: string; at_ms: number; relevance: number };
+/** A rule, in the user's words. */
+export type InstructBody = { text: string };
 /** Absolute token limits of one session, its system prompt and tools counted in. */
 export type Limits = { hard: number; soft: number; target: number; room: number };
 /** What to open a session with, or change in it; what is left out stays as it is. */
@@ -37,6 +36,10 @@ export type Read = { session: string; version: number; watermark: number; last_s
 export type Recall = { query?: string | null; limit?: number | null; turn?: number | null; part?: number | null };
 /** What a compaction or projection removed, and where it was. */
 export type Receipt = { by: string; first_seq: number; last_seq: number; turns: number; tokens: number };
+/** A fact or a note that stands by itself. */
+export type RememberBody = { text: string; timeout_s?: number };
+/** Before which turn to go back. */
+export type RewindBody = { at: string | number; timeout_s?: number };
 /** What a rollback restored. */
 export type RollbackResult = { restored: string; seq: number; version: number; turns_lost: number };
 /** A rule in force; `id` ends it. */
@@ -45,6 +48,8 @@ export type RuleInForce = { id: string; seq: number; text: string; revised: numb
 export type SessionPage = { sessions: Array<string>; after: string | null };
 /** What a requested summarization did. */
 export type SummarizationResult = { tokens_before: number; tokens_after: number; turns_summarized: number; summary: string; version: number; reason?: string };
+/** How to summarize; the policy decides what is left out. */
+export type SummarizeBody = { template?: string; timeout_s?: number };
 /** Tokens of a context, by part. */
 export type Usage = { system?: number; summary?: number; tail?: number; pending?: number };
 /** What keeps a session from being compacted though it is due. */

@@ -1,5 +1,6 @@
 // Run by tests/server/test_typescript.py beside a real server and worker.
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
 import { test } from "node:test";
 import { generateText, jsonSchema, stepCountIs, tool } from "ai";
 import { MockLanguageModelV4 } from "ai/test";
@@ -47,6 +48,53 @@ test("a turn whose answer was lost is tried again and stored once", async () => 
   const pushed = await again.push(said("Once."));
 
   assert.deepEqual([pushed.seq, pushed.duplicate, lost], [1, true, 2]);
+});
+
+const answering = async (t, answer) => {
+  const asked = [];
+  const server = createServer(async (request, response) => {
+    let body = "";
+    for await (const part of request) body += part;
+    asked.push(body && JSON.parse(body));
+    answer(response);
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => server.closeAllConnections() ?? server.close());
+  return [`http://127.0.0.1:${server.address().port}`, asked];
+};
+
+test("a turn whose id is undefined or null is tried again under one id", async (t) => {
+  const [url, asked] = await answering(t, (response) => response.writeHead(502).end('{"message":"a proxy\'s"}'));
+  for (const turn_id of [undefined, null]) {
+    const pushed = new Turnmill({ url, retries: 1 }).session("s").push({ ...said("Once."), turn_id });
+    await assert.rejects(pushed, { error: "HTTP", status: 502, transient: true });
+  }
+
+  assert.equal(asked.length, 4);
+  assert.ok(asked.every((turn) => turn.turn_id));
+  assert.equal(new Set(asked.map((turn) => turn.turn_id)).size, 2);
+});
+
+test("a wait longer than any call is not waited for", async (t) => {
+  const problem = { status: 429, error: "QuotaExceeded", detail: "full", transient: true, retry_after_s: 1e9 };
+  const [url, asked] = await answering(t, (response) => response.writeHead(429).end(JSON.stringify(problem)));
+
+  await assert.rejects(new Turnmill({ url }).session("s").push(said("Once.")), { retryAfterS: 1e9 });
+  assert.equal(asked.length, 1);
+});
+
+test("a conversation is not sent on to another server", async (t) => {
+  const [elsewhere, asked] = await answering(t, (response) => response.end("{}"));
+  const [url] = await answering(t, (response) => response.writeHead(307, { location: elsewhere }).end());
+
+  await assert.rejects(new Turnmill({ url, retries: 0 }).session("s").push(said("Mine.")), /cannot be reached/);
+  assert.deepEqual(asked, []);
+});
+
+test("events that do not begin are not awaited", async (t) => {
+  const [url] = await answering(t, () => {});
+
+  await assert.rejects(new Turnmill({ url, timeoutMs: 50 }).events().next(), { name: "TimeoutError" });
 });
 
 test("commits are heard", async () => {
@@ -121,4 +169,36 @@ test("prepareStep takes the same words twice where only what is new is given, an
 
   assert.equal((await fresh.info()).last_seq, 2);
   assert.equal((await whole.info()).last_seq, 3);
+});
+
+test("prepareStep pushes what the AI SDK may be given, and gives it back as it was", async () => {
+  const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+  const file = (data, mediaType = "image/png") => ({ role: "user", content: [{ type: "file", mediaType, data }] });
+  const ran = { toolCallId: "w1", toolName: "web" };
+  const output = { type: "json", value: undefined };
+  const messages = [
+    file({ type: "data", data: pixel }),
+    file({ type: "url", url: new URL("https://example.com/a.png") }),
+    file({ type: "reference", reference: { openai: "f1" } }),
+    file({ type: "text", text: "Read me." }, "text/plain"),
+    file("iVBORw0KGgo=", "image"),
+    {
+      role: "assistant",
+      content: [
+        { type: "tool-call", ...ran, input: {}, providerExecuted: true },
+        { type: "tool-result", ...ran, output },
+        { type: "text", text: "Found." },
+      ],
+    },
+    { role: "user", content: "Half a pair: \ud83d" },
+  ];
+  const failures = [];
+  const session = turnmill.session("sdk-shapes");
+  const prepared = await prepareStep(session, { onFailure: (error) => failures.push(error) })({ messages });
+
+  assert.deepEqual(failures, []);
+  assert.deepEqual(prepared.messages.slice(0, 6), messages.slice(0, 6));
+  assert.equal(prepared.messages.length, 7);
+  const { request } = await session.read("chat");
+  assert.deepEqual(request.messages.slice(0, 5).map(({ content }) => content[0].type ?? content), ["image_url", "image_url", "[a file, image/png]", "Read me.", "image_url"]);
 });

@@ -125,7 +125,11 @@ def _spaced(words: str) -> str:
 
 
 _MARK: Final = re.compile(rf"\[{_GAP}(?:{'|'.join(map(_spaced, _WORDS))})(?!_?[a-z])")
-_ENTRY: Final = re.compile(rf"(?:^|-){_GAP}\((?={_GAP}{_spaced('turn')}{_GAP}\d)", re.MULTILINE)
+# From where a gap begins: from each of its hyphens it would be read again.
+_HYPHEN: Final = r"(?<![\x00 ._-])[\x00 ._]*+-"
+_ENTRY: Final = re.compile(
+    rf"(?:^|{_HYPHEN}){_GAP}\((?={_GAP}{_spaced('turn')}{_GAP}\d)", re.MULTILINE
+)
 _NAMED: Final = re.compile(r"^\d+ (?:user|assistant) ([^\n:\[( ]{1,64}):", re.MULTILINE)
 
 

@@ -14,7 +14,7 @@ from turnmill.contract.errors import InvalidPolicy
 from turnmill.contract.estimate import ENCODINGS, is_encoding
 from turnmill.contract.formats import Strict, is_newer, refuse_newer, stamp, unreadable
 from turnmill.contract.image_tokens import DEFAULT_FORMULA, FORMULAS
-from turnmill.contract.names import STRATEGY_NAME, SUMMARIZER_NAME, TEMPLATE_NAME
+from turnmill.contract.names import MAX_SEQ, STRATEGY_NAME, SUMMARIZER_NAME, TEMPLATE_NAME
 from turnmill.contract.turns import explain
 
 
@@ -218,7 +218,7 @@ class Policy(Strict):
     image_formula: str = DEFAULT_FORMULA
     encoding: str = Field(default="o200k_base", min_length=1, max_length=64)
     token_ratio: float = Field(default=1.0, ge=0.5, le=4)
-    ttl_s: int = Field(default=30 * 24 * 3600, ge=60)
+    ttl_s: int = Field(default=30 * 24 * 3600, ge=60, le=MAX_SEQ // 1000)
 
     if not TYPE_CHECKING:  # type checkers see the fields instead
 

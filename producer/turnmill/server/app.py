@@ -21,10 +21,11 @@ from turnmill.contract.sealing import Cipher
 from turnmill.hint.waker import CeleryWaker, Waker
 from turnmill.server.events import Events
 from turnmill.server.guard import DEFAULT_MAX_BODY_BYTES, Guard, OnServed, told
+from turnmill.server.http import Http
 from turnmill.server.problems import Problem, answer_with_problems
 from turnmill.server.routes import health, router
 from turnmill.server.swift import Swift
-from turnmill.server.tenants import Tenants
+from turnmill.server.tenants import Keyed, Tenants
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 HANGUP_S: Final = 10
@@ -87,7 +88,8 @@ def create_api(settings: Settings) -> FastAPI:
         from turnmill.server.mcp import McpOverHttp  # noqa: PLC0415 - as said
 
         made.state.mcp = McpOverHttp(made.state.tenants)
-        made.router.routes.append(Route("/mcp", made.state.mcp))
+        # No stream: each request stands by itself, so that nothing would come on it.
+        made.router.routes.append(Route("/mcp", made.state.mcp, methods=["POST"]))
     answer_with_problems(made)
     _document(made)
     return made
@@ -97,7 +99,8 @@ def guarded(api: FastAPI, settings: Settings) -> Guard:
     """The API behind what every request passes first."""
     hosts = [*LOOPBACK, "[::1]"] if settings.no_auth else []
     swift = Swift(api, api.state.tenants)
-    return Guard(swift, settings.max_body_bytes, hosts, settings.on_served)
+    keyed = Keyed(swift, api.state.tenants)
+    return Guard(keyed, settings.max_body_bytes, hosts, settings.on_served)
 
 
 def _waker(settings: Settings) -> Waker:
@@ -177,6 +180,8 @@ async def serve(settings: Settings, host: str, port: int, ready: Callable[[], No
         guarded(api, settings),
         host=host,
         port=port,
+        http=Http,
+        ws="none",
         log_level="warning",
         access_log=False,
         proxy_headers=False,

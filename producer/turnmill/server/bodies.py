@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import unquote
 
-from fastapi import Body, Path, Query
+from fastapi import Path, Query
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema
 
 from turnmill.contract.context import JsonMessage, Receipt
@@ -20,8 +20,6 @@ NAME: Final = {"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9._:@/#+=~-]{
 Session = Annotated[str, Path(), AfterValidator(unquote), WithJsonSchema(NAME)]
 """A session's name in a path, where its ``/`` and ``#`` are encoded."""
 
-SessionName = Annotated[str, Body(), WithJsonSchema(NAME)]
-
 RuleId = Annotated[str, Path(pattern=r"^[0-9]{1,15}(\.[0-9]{1,5})?$")]
 DialectName = Annotated[
     Literal["", "chat", "anthropic", "responses"],
@@ -30,10 +28,9 @@ DialectName = Annotated[
 Beside = Annotated[
     int, Query(ge=0, le=10_000_000, description="Tokens of the request that turnmill is not told.")
 ]
-Within = Annotated[float, Body(ge=1, le=120, description="Longest wait for a worker, seconds.")]
-At = Annotated[str | int, Body(description="A turn's seq or id.")]
-Place = Annotated[str | int | None, Body(description="Or a checkpoint's id, or a version: v3.")]
-Text = Annotated[str, Body(embed=True)]
+Within = Annotated[float, Field(ge=1, le=120, description="Longest wait for a worker, seconds.")]
+Seqno = Annotated[int, Field(strict=True)]
+"""Not true or false, which JSON has beside numbers."""
 
 
 class PushBody(Strict):
@@ -63,6 +60,44 @@ class OpenBody(Strict):
     ] = None
     system_prompt: str | None = None
     tools: Annotated[list[JsonMessage] | None, Field(description="Their schemas.")] = None
+
+
+class SummarizeBody(Strict):
+    """How to summarize; the policy decides what is left out."""
+
+    template: str = ""
+    timeout_s: Within = 60
+
+
+class InstructBody(Strict):
+    """A rule, in the user's words."""
+
+    text: str
+
+
+class RememberBody(Strict):
+    """A fact or a note that stands by itself."""
+
+    text: str
+    timeout_s: Within = 5
+
+
+class ForkBody(Strict):
+    """Where another session begins, by default now."""
+
+    new_session: Annotated[str, WithJsonSchema(NAME)]
+    at: Annotated[
+        str | Seqno | None,
+        Field(description="A turn's seq or id, a checkpoint's id, or a version: v3."),
+    ] = None
+    timeout_s: Within = 10
+
+
+class RewindBody(Strict):
+    """Before which turn to go back."""
+
+    at: Annotated[str | Seqno, Field(description="A turn's seq or id.")]
+    timeout_s: Within = 10
 
 
 class Read(BaseModel):

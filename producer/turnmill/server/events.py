@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
 from typing import Any, Final
 
@@ -18,6 +18,9 @@ from turnmill.contract.names import Namespace
 
 QUIET_S: Final = 15.0
 """After so long without an event a comment is sent: proxies close what is silent."""
+
+MOST_STREAMS: Final = 256
+"""Of a namespace, at one server: each holds a connection, which others cannot have."""
 
 _MOST_WAITING = 1_000
 _LOOK_S = 0.5
@@ -39,8 +42,17 @@ class Events:
         self._stopped = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def of(self, namespace: str, session: str = "") -> AsyncIterator[bytes]:
-        """The events of a namespace, or of one session of it, as they are sent."""
+    def open_of(self, namespace: str) -> int:
+        """How many streams of a namespace are open."""
+        return len(self._streams[namespace])
+
+    async def of(
+        self, namespace: str, session: str, may_hear: Callable[[], Awaitable[bool]]
+    ) -> AsyncIterator[bytes]:
+        """The events of a namespace, or of one session of it, as they are sent.
+
+        Whoever reads them is asked about before each: a key may have been revoked meanwhile.
+        """
         stream = _Stream(_MOST_WAITING)
         self._streams[namespace].add(stream)
         self._listen()
@@ -51,11 +63,12 @@ class Events:
                     async with asyncio.timeout(QUIET_S):
                         record = await stream.get()
                 except TimeoutError:
-                    yield b":\n\n"
-                    continue
-                if record is None:
+                    record = b""
+                if record is None or not await may_hear():
                     return
-                if not session or decode_json(record).get("session") == session:
+                if not record:
+                    yield b":\n\n"
+                elif not session or decode_json(record).get("session") == session:
                     yield b"event: commit\ndata: " + record + b"\n\n"
         finally:
             self._streams[namespace].discard(stream)

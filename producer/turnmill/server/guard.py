@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import re
 import time
 from collections.abc import Collection
 from pathlib import Path
@@ -10,6 +12,7 @@ from traceback import extract_tb
 from typing import Any, Final, NamedTuple, Protocol
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from turnmill import telemetry
 from turnmill.server.problems import problem, unforeseen
@@ -18,6 +21,12 @@ _log = logging.getLogger(__name__)
 
 DEFAULT_MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 """A turn of the most bytes with images of the most bytes, in base64."""
+
+
+BODY_S: Final = 30.0
+"""Seconds in which more of a body must come."""
+
+_HOST: Final = re.compile(r"(?:[a-z]+://)?(\[[^\]]*\]|[^:]*)(?::\d+)?")
 
 
 class Served(NamedTuple):
@@ -69,11 +78,16 @@ class Guard:
         began, status = time.perf_counter(), 0
         # A session's name may hold slashes: routes see it encoded, as it was sent.
         scope["path"] = scope["raw_path"].decode("latin-1")
-        left = self._most
+        left, more = self._most, True
 
         async def receive_less() -> Any:
-            nonlocal left
-            message = await receive()
+            nonlocal left, more
+            try:
+                async with asyncio.timeout(BODY_S if more else None):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(408, f"body: no more of it came in {BODY_S:.0f} s") from None
+            more = message.get("more_body", False)
             left -= len(message.get("body", b""))
             if left < 0:
                 raise HTTPException(413, self._too_large())
@@ -86,9 +100,10 @@ class Guard:
             await send(message)
 
         try:
-            refused = self._refused(dict(scope["headers"]))
-            app = self._inner if refused is None else refused
+            app = self._refused(dict(scope["headers"])) or self._inner
             await app(scope, receive_less, send_noted)
+        except ClientDisconnect:
+            pass  # nobody waits for an answer
         except Exception as error:  # noqa: BLE001 - any; not with its text, which may be content
             if not status:
                 await unforeseen(error)(scope, receive, send_noted)
@@ -101,15 +116,19 @@ class Guard:
         length = headers.get(b"content-length", b"")
         if length.isdigit() and int(length) > self._most:
             return problem(413, "RequestEntityTooLarge", self._too_large())
-        host = headers.get(b"host", b"").decode("latin-1").rpartition("]")
-        name = f"{host[0]}]" if host[1] else host[2].partition(":")[0]
-        if self._hosts and name not in self._hosts:
-            # A page in a browser may have had its own name lead here.
+        # A page in a browser may have had its own name lead here, or want no answer.
+        here = _is_of(self._hosts, headers.get(b"host", b""))
+        if self._hosts and not (here and _is_of(self._hosts, headers.get(b"origin", b"localhost"))):
             return problem(421, "MisdirectedRequest", "without keys, only names of loopback serve")
         return None
 
     def _too_large(self) -> str:
         return f"body: more than {self._most:,} bytes"
+
+
+def _is_of(hosts: Collection[str], header: bytes) -> bool:
+    found = _HOST.fullmatch(header.decode("latin-1"))
+    return found is not None and found[1] in hosts
 
 
 def _served(scope: Any, status: int, seconds: float) -> Served:

@@ -18,7 +18,6 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import MCPServerError, ResourceError, ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import Field
-from starlette.exceptions import HTTPException
 
 from turnmill.client._async.client import AsyncContextClient
 from turnmill.contract.codec import encode_json
@@ -26,7 +25,7 @@ from turnmill.contract.errors import TurnmillError
 from turnmill.contract.names import session_id
 from turnmill.recall import answered, asked
 from turnmill.server.guard import place_of
-from turnmill.server.problems import of_http, problem_of
+from turnmill.server.problems import detail_of
 from turnmill.server.tenants import Tenants
 
 TOLD: Final = (
@@ -50,7 +49,7 @@ def _telling(kind: type[MCPServerError], answer: Answer) -> Answer:
         try:
             return await answer(*args, **kwargs)
         except TurnmillError as error:
-            raise kind(f"{type(error).__name__}: {error}") from None
+            raise kind(f"{type(error).__name__}: {detail_of(error)}") from None
         except Exception as error:  # noqa: BLE001 - any
             _log.error("%s failed: %s", answer.__name__, place_of(error))
             raise kind(f"the server failed ({type(error).__name__})") from None
@@ -147,13 +146,4 @@ class McpOverHttp:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
-        given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
-        try:
-            name = await self._tenants.named(given)
-        except HTTPException as error:
-            await of_http(error)(scope, receive, send)
-        except TurnmillError as error:
-            await problem_of(error)(scope, receive, send)
-        else:
-            scope.setdefault("state", {})["namespace"] = name
-            await self._app(scope, receive, send)
+        await self._app(scope, receive, send)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
@@ -35,6 +36,9 @@ STATUS: Final[Mapping[type[TurnmillError], int]] = {
     errors.TurnmillError: 500,
 }
 """By the error's type, else by the next one above it."""
+
+
+_ADDRESS: Final = re.compile(r"Redis at \S+")
 
 
 class Problem(BaseModel):
@@ -90,7 +94,12 @@ def problem_of(error: TurnmillError) -> Response:
     after = error.retry_after_s if isinstance(error, QuotaExceeded) else None
     after = 1.0 if transient and after is None else after
     name = type(error).__name__
-    return problem(status, name, str(error), retry_after_s=after, transient=transient)
+    return problem(status, name, detail_of(error), retry_after_s=after, transient=transient)
+
+
+def detail_of(error: TurnmillError) -> str:
+    """What a tenant is told: the error's message, without where Redis is."""
+    return _ADDRESS.sub("Redis", str(error))
 
 
 def of_http(error: Any) -> Response:
@@ -135,7 +144,8 @@ def answer_with_problems(app: FastAPI) -> None:
         app.add_exception_handler(kind, _handler(answer))
 
     async def other_method(request: Request, error: Any) -> Response:
-        error.headers = {"Allow": ", ".join(_methods(app.openapi()["paths"], request.url.path))}
+        if methods := _methods(app.openapi()["paths"], request.url.path):
+            error.headers = {"Allow": ", ".join(methods)}
         return of_http(error)
 
     app.add_exception_handler(HTTPStatus.METHOD_NOT_ALLOWED, other_method)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, HTTPException, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response, StreamingResponse
+from starlette.exceptions import HTTPException
 
 from turnmill.contract.codec import encode_json
 from turnmill.contract.context import Pushed
-from turnmill.contract.errors import InvalidInput
+from turnmill.contract.errors import InvalidInput, TurnmillError
 from turnmill.contract.names import session_id
 from turnmill.contract.results import (
     Bill,
@@ -23,21 +25,22 @@ from turnmill.contract.results import (
 )
 from turnmill.recall import Recall
 from turnmill.server.bodies import (
-    At,
     Beside,
     DialectName,
+    ForkBody,
+    InstructBody,
     OpenBody,
-    Place,
     PushBody,
     Read,
+    RememberBody,
+    RewindBody,
     RuleId,
     RuleInForce,
     Session,
-    SessionName,
-    Text,
-    Within,
+    SummarizeBody,
     read_of,
 )
+from turnmill.server.events import MOST_STREAMS, Events
 from turnmill.server.tenants import Client
 
 _PROBLEM: Final = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
@@ -140,10 +143,12 @@ async def step(
 
 @router.post(f"{ONE}/summarize", operation_id="summarize")
 async def summarize(
-    client: Client, session: Session, template: Text = "", timeout_s: Within = 60
+    client: Client,
+    session: Session,
+    body: SummarizeBody = SummarizeBody(),  # noqa: B008 - frozen
 ) -> SummarizationResult:
     """Summarize all but the newest turns now, whatever the limits say."""
-    return await client.summarize(session, template=template, timeout_s=timeout_s)
+    return await client.summarize(session, template=body.template, timeout_s=body.timeout_s)
 
 
 @router.get(f"{ONE}/transcript", operation_id="transcript")
@@ -163,9 +168,9 @@ async def rules(client: Client, session: Session) -> list[RuleInForce]:
 
 
 @router.post(f"{ONE}/rules", operation_id="instruct")
-async def instruct(client: Client, session: Session, text: Text) -> Pushed:
+async def instruct(client: Client, session: Session, body: InstructBody) -> Pushed:
     """Append a user's turn whose whole text is a rule."""
-    return await (await client.manager(session)).instruct(text)
+    return await (await client.manager(session)).instruct(body.text)
 
 
 @router.delete(f"{ONE}/rules/{{rule}}", operation_id="revoke")
@@ -199,32 +204,24 @@ async def ground(
 
 
 @router.post("/memories", operation_id="remember")
-async def remember(client: Client, text: Text, timeout_s: Within = 5) -> dict[Literal["id"], str]:
+async def remember(client: Client, body: RememberBody) -> dict[Literal["id"], str]:
     """Have the namespace remember a text."""
-    return {"id": await client.remember(text, timeout_s=timeout_s)}
+    return {"id": await client.remember(body.text, timeout_s=body.timeout_s)}
 
 
 # --- going back -----------------------------------------------------------------------------------
 
 
 @router.post(f"{ONE}/fork", operation_id="fork")
-async def fork(
-    client: Client,
-    session: Session,
-    new_session: SessionName,
-    at: Place = None,
-    timeout_s: Within = 10,
-) -> Forked:
+async def fork(client: Client, session: Session, body: ForkBody) -> Forked:
     """Begin another session as this one was after a turn."""
-    return await client.fork(session, new_session, at=at, timeout_s=timeout_s)
+    return await client.fork(session, body.new_session, at=body.at, timeout_s=body.timeout_s)
 
 
 @router.post(f"{ONE}/rewind", operation_id="rewind")
-async def rewind(
-    client: Client, session: Session, at: At, timeout_s: Within = 10
-) -> RollbackResult:
+async def rewind(client: Client, session: Session, body: RewindBody) -> RollbackResult:
     """Go back to before a turn, and push it anew as it should have been."""
-    return await client.rewind(session, at=at, timeout_s=timeout_s)
+    return await client.rewind(session, at=body.at, timeout_s=body.timeout_s)
 
 
 _STREAM: Final = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
@@ -240,7 +237,18 @@ async def events(
     request: Request, client: Client, session: Annotated[str, Query()] = ""
 ) -> StreamingResponse:
     """Commits of the namespace, or of one session, as they happen, until somebody hangs up."""
-    stream = request.app.state.events.of(client.namespace, session)
+    heard: Events = request.app.state.events
+    if heard.open_of(client.namespace) >= MOST_STREAMS:
+        told = f"events: {MOST_STREAMS} streams of the namespace are open already"
+        raise HTTPException(429, told, {"Retry-After": "5"})
+
+    async def may_hear() -> bool:
+        with suppress(HTTPException, TurnmillError):
+            await request.app.state.tenants.named(request.headers.get("authorization"))
+            return True
+        return False
+
+    stream = heard.of(client.namespace, session, may_hear)
     return StreamingResponse(
         stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"}
     )

@@ -6,16 +6,19 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 from turnmill.client._async.client import AsyncContextClient
 from turnmill.client._async.connection import AsyncConnection
+from turnmill.contract.errors import TurnmillError
 from turnmill.contract.names import Namespace
 from turnmill.server.api_keys import ApiKeys
+from turnmill.server.problems import of_http, problem_of
 
 MOST_CLIENTS: Final = 256
 """Namespaces whose clients are kept; the one longest unused makes room."""
@@ -86,6 +89,28 @@ async def _closed_later(client: AsyncContextClient) -> None:
     await client.close()
 
 
+class Keyed:
+    """Asks for a key before anything of a body is read, and notes which namespace it opens."""
+
+    def __init__(self, inner: Any, tenants: Tenants) -> None:
+        self._inner = inner
+        self._tenants = tenants
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request."""
+        if scope["type"] == "http" and scope["path"].startswith(("/v1/", "/mcp")):
+            try:
+                name = await self._tenants.named(Headers(scope=scope).get("authorization"))
+            except HTTPException as error:
+                await of_http(error)(scope, receive, send)
+                return
+            except TurnmillError as error:
+                await problem_of(error)(scope, receive, send)
+                return
+            scope.setdefault("state", {})["namespace"] = name
+        await self._inner(scope, receive, send)
+
+
 class _Bearer(HTTPBearer):
     """A dependency that gives the client of whoever asks; documented as a key in a header."""
 
@@ -94,9 +119,7 @@ class _Bearer(HTTPBearer):
 
     async def __call__(self, request: Request) -> AsyncContextClient:  # type: ignore[override]
         tenants: Tenants = request.app.state.tenants
-        name = await tenants.named(request.headers.get("authorization"))
-        request.state.namespace = name
-        return tenants.client(name)
+        return tenants.client(request.state.namespace)
 
 
 Client = Annotated[AsyncContextClient, Depends(_Bearer())]

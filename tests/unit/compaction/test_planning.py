@@ -13,17 +13,18 @@ from turnmill.contract.context import JsonMessage, StoredContext, SummaryEvent
 from turnmill.contract.names import Seq
 from turnmill.contract.render import render_head
 from turnmill_worker.compaction.plan import Plan, groups
-from turnmill_worker.compaction.snapshot import Snapshot
+from turnmill_worker.compaction.snapshot import LoggedTurn, Snapshot
 from turnmill_worker.compaction.splice import splice
 from turnmill_worker.compaction.strategies import choose
 from turnmill_worker.compaction.strategies.choose import plan
+from turnmill_worker.compaction.strategies.elide import fit_newest
 from turnmill_worker.compaction.with_digest import with_digest
 from turnmill_worker.errors import SummaryRejected
 from turnmill_worker.pipeline.decide import Compact, Skip, decide
 from turnmill_worker.pipeline.summarize import Draft, Writer
 from turnmill_worker.summarizers.extractive import ExtractiveSummarizer
 from turnmill_worker.templates.loader import TemplateLoader
-from turnmill_worker.tokens import CountedOnce, counter_for
+from turnmill_worker.tokens import CountedOnce, TokenCounter, counter_for
 
 # What a session begins with may be several messages: an example, and then what is asked.
 
@@ -224,3 +225,29 @@ def test_what_a_plan_did_not_ask_for_is_never_committed(
         return
     with pytest.raises(SummaryRejected, match=told):
         splice(given, [text], COUNTER)
+
+
+class Counting(TokenCounter):
+    """Counts how often it is asked, too."""
+
+    basis = COUNTER.basis
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def count(self, text: str) -> int:
+        self.asked += 1
+        return len(text)
+
+
+def test_a_turn_of_thousands_of_messages_takes_no_longer_than_its_length() -> None:
+    asked = []
+    for length in (200, 2_000):
+        messages = tuple(user("x") for _ in range(length))
+        one = LoggedTurn(Seq(1), messages, messages, 5 * length)
+        counter = Counting()
+        snapshot = replace(snapshot_of([user("x")], Policy()), turns=(one,))
+        fit_newest(snapshot, 100, counter)
+        asked.append(counter.asked)
+
+    assert asked[1] < 20 * asked[0]

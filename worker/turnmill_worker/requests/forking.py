@@ -27,7 +27,7 @@ from turnmill.contract.errors import (
 from turnmill.contract.estimate import Counters
 from turnmill.contract.job_outcomes import Compaction
 from turnmill.contract.legality import CallTracker
-from turnmill.contract.names import Seq, Version
+from turnmill.contract.names import MAX_SEQ, Seq, Version
 from turnmill.contract.results import Forked, RollbackResult
 from turnmill_worker.compaction.snapshot import blobs_shown
 from turnmill_worker.ports.protocols import Archive, States
@@ -333,7 +333,11 @@ def _refuse_amid(now: Life, kept: Sequence[ArchivedTurn], place: int) -> None:
     )
 
 
+_DIGITS = len(str(MAX_SEQ))
+
+
 def _version(at: str) -> int | None:
     """``version 3`` or ``v3`` as a number."""
     number = at.removeprefix("version ").removeprefix("v")
-    return int(number) if number != at and number.isascii() and number.isdecimal() else None
+    is_one = number != at and number.isascii() and number.isdecimal() and len(number) < _DIGITS
+    return int(number) if is_one else None

@@ -98,10 +98,11 @@ def _request_shortened(
     """The messages in ``budget`` tokens with the open request among them shortened, or None."""
     messages = [message for turn in newest for message in turn.shown]
     seqs = [turn.seq for turn in newest for _ in turn.shown]
+    left = budget - counter.count_messages(messages)  # once: a turn may hold thousands
     for at, message in enumerate(messages):
         content = message.get("content")
         if seqs[at] in asked and message["role"] == "user" and isinstance(content, str):
-            room = budget - counter.count_messages([*messages[:at], *messages[at + 1 :]])
+            room = left + counter.count_messages([message])
             text = shortened(content, room - _FRAME_TOKENS, counter.count)
             if text:
                 return [*messages[:at], {**message, "content": text}, *messages[at + 1 :]]
