@@ -47,7 +47,7 @@ class CallTracker:
         self.open: list[str] = list(open_calls)
         self.dead: dict[str, str] = dict(dead)
         self._names: dict[str, str] = {}
-        self.asked = 0
+        self.asked: int = 0
 
     @classmethod
     def after(cls, stored: StoredContext) -> Self:
