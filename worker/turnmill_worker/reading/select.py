@@ -504,7 +504,8 @@ def render(pool: Pool, kept: Sequence[int], past: Mapping[str, int]) -> str:
             label = "" if label == call else label
             if lines and call == f"{lines[-1].partition(':')[2].strip()} {r.CAME_OF}":
                 call = ""  # it stands right above
-            lines.append(f"{reading.seq} {reading.who}: {call} {label} {text}")
+            who = "tool" if call.startswith(f"{reading.who}(") else reading.who  # named once
+            lines.append(f"{reading.seq} {who}: {call} {label} {text}")
         elif passage.group == group:
             lines[-1] += f" {text}"
         elif label and label == told:
