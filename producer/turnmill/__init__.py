@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         GroundedMemory,
         ParkedSession,
         RollbackResult,
+        SessionPage,
         SummarizationResult,
         TurnResult,
         Wait,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from typing import Any
 
@@ -46,6 +47,15 @@ PUBLIC = set(
 
 def public(client: type) -> dict[str, Any]:
     return {name: member for name, member in vars(client).items() if not name.startswith("_")}
+
+
+def test_type_checkers_and_documents_find_every_name_where_it_is_imported() -> None:
+    nodes = ast.walk(ast.parse(inspect.getsource(turnmill)))
+    imported = {
+        each.name for node in nodes if isinstance(node, ast.ImportFrom) for each in node.names
+    }
+
+    assert set(turnmill.__all__) - {"__version__"} <= imported
 
 
 def test_the_public_names_are_these() -> None:
