@@ -179,10 +179,10 @@ def test_whichever_limit_is_reached_first_counts(agents: ContextClient) -> None:
 def test_the_system_prompts_tokens_are_counted_in(agents: ContextClient) -> None:
     bare = agents.manager("bare", Policy.sliding_window(max_tokens=1000))
     prompted = agents.manager("prompted", Policy.sliding_window(max_tokens=1000), PROMPT * 80)
-    for agent in (bare, prompted):
-        talk(agent, 30)
-
-    with_prompt, without = settled(agents, "prompted"), settled(agents, "bare")
+    for first in range(1, 31, 3):  # a worker that falls behind would cut later, and keep more
+        talk(bare, 3, first=first)
+        talk(prompted, 3, first=first)
+        with_prompt, without = settled(agents, "prompted"), settled(agents, "bare")
 
     assert with_prompt.total_tokens <= 1000
     assert with_prompt.system_prompt_tokens > 400
