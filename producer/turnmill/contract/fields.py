@@ -38,7 +38,7 @@ MESSAGE: Final = (
         # DeepSeek, vLLM, OpenRouter, LiteLLM, Ollama, Mistral, Moonshot, Cohere, fine-tuning
         *("reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks"),
         *("images", "tool_name", "prefix", "partial", "tool_plan", "citations", "weight"),
-        "metadata",
+        *("reasoning_items", "metadata"),
     }
 )
 PART: Final = _BOTH | {
@@ -68,7 +68,7 @@ RESPONSES_RESULT: Final = _BOTH | {
 WITHIN: Final = {
     "image_url": frozenset({"url", "detail", "format", "min_pixels", "max_pixels"}),
     "input_audio": frozenset({"data", "format"}),
-    "file": frozenset({"file_data", "file_id", "filename", "format", "detail"}),
+    "file": frozenset({"file_data", "file_id", "filename", "format", "detail", "video_metadata"}),
     "audio": frozenset({"id", "data", "expires_at", "transcript"}),
     "custom": frozenset({"name", "input"}),
     "function_call": frozenset({"name", "arguments"}),

@@ -108,8 +108,9 @@ def _parts(message: JsonMessage) -> list[dict[str, Any]]:
 _TEXT_ONLY: Final = frozenset({"text"})
 _TAKEN: Final = {
     "user": frozenset({"text", "image_url", "input_audio", "file"}),
-    "assistant": SPOKEN,
-    "tool": frozenset({"text", "image_url"}),  # images: not OpenAI, but most compatible servers
+    # Images: not OpenAI, but most compatible servers.
+    "assistant": SPOKEN | {"image_url"},
+    "tool": frozenset({"text", "image_url"}),
 }
 """Types of parts by the role of their message, in chat."""
 

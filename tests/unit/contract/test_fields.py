@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, get_args, get_type_hints
@@ -25,8 +26,8 @@ from turnmill.contract.fields import (
     RESPONSES_RESULT,
     TURN,
 )
-from turnmill.contract.turns import Turn, to_turn
-from turnmill.dialects.convert import turn_in_chat
+from turnmill.contract.turns import Turn, encode_turn, to_turn
+from turnmill.dialects.convert import from_chat, turn_in_chat
 from turnmill.dialects.native import RESPONSES_CALLS
 
 Json = dict[str, Any]
@@ -117,6 +118,28 @@ def test_fields_of_a_server_of_ones_own_are_kept(field: str) -> None:
     (message,) = to_turn({**HI, field: {"a": 1}}).messages
 
     assert message.model_dump()[field] == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "assistant", "content": "hi", "reasoning_items": [{"type": "reasoning"}]},
+        {
+            "role": "user",
+            "content": [{"type": "file", "file": {"file_id": "a", "video_metadata": {"fps": 2}}}],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "image_url", "image_url": {"url": "https://e.org", "format": "image/png"}}
+            ],
+        },
+    ],
+)
+def test_fields_of_litellm_are_kept(message: Json) -> None:
+    found = from_chat(json.loads(encode_turn(to_turn(message))[0]), "chat")
+
+    assert found.messages == [message]
 
 
 def fields_in(module: ModuleType, *words: str) -> set[str]:
