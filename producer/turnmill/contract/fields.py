@@ -47,8 +47,8 @@ PART: Final = _BOTH | {
     *("detail", "file_data", "file_id", "file_url", "filename", "prompt_cache_breakpoint"),
     # anthropic: TextBlockParam, ImageBlockParam, DocumentBlockParam, SearchResultBlockParam
     *("source", "title", "context", "citations", "content", "transformations", "tool_name"),
-    # Qwen
-    *("min_pixels", "max_pixels"),
+    # Qwen, vLLM
+    *("min_pixels", "max_pixels", "uuid"),
 }
 CALL: Final = _BOTH | {"id", "type", "function", "custom", "index"}
 FUNCTION: Final = _BOTH | {"name", "arguments", "parsed_arguments"}
