@@ -76,6 +76,7 @@ WITHIN: Final = {
     "cache_control": frozenset({"type", "ttl"}),
 }
 """Of what a message, a part or a call holds; OpenAI's, Anthropic's, LiteLLM's, Qwen's."""
+
 PARSED: Final = frozenset({"parsed", "parsed_arguments", "parsed_output"})
 """What providers' packages make of a text beside it: they do not send it, and no API takes it."""
 
