@@ -87,6 +87,20 @@ async def test_an_approval_that_is_asked_for_goes_on_in_another_process(
     assert violations([_bare(message) for message in agents.read("ann").messages]) == []
 
 
+async def test_names_in_words_and_images_of_an_agent_come_back(
+    async_agents: AsyncContextClient,
+) -> None:
+    provider = TurnmillHistoryProvider(async_agents)
+    image = Content.from_uri("https://example.org/a.png", media_type="image/png")
+    said = Message("assistant", ["See.", image], author_name="Harbour Clerk")
+
+    await provider.save_messages("ann", [Message("user", ["Draw."]), said])
+
+    [_, found] = await provider.get_messages("ann")
+    assert found.author_name == "Harbour Clerk"
+    assert [content.type for content in found.contents] == ["text", "uri"]
+
+
 def _bare(message: JsonMessage) -> JsonMessage:
     return {name: value for name, value in message.items() if name != "native"}
 

@@ -120,6 +120,27 @@ def test_reasoning_is_left_out_and_comes_back_with_its_message() -> None:
     assert restored([said], [chat], [chat])[0] is said
 
 
+async def test_a_message_of_an_agent_with_a_name_in_words_stays_itself(
+    client: ContextClient, async_client: AsyncContextClient
+) -> None:
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+    said = AIMessage([thought, {"type": "text", "text": "There."}], name="Harbour Clerk")
+    model = FakeListChatModel(responses=[])
+    history: list[Any] = [HumanMessage("Where?"), said, HumanMessage("And now?")]
+    seen: list[Any] = []
+
+    async def answer(request: ModelRequest[Any]) -> Any:
+        seen.extend(request.messages)
+        raise RuntimeError
+
+    request: ModelRequest[Any] = ModelRequest(model=model, messages=history)
+    with pytest.raises(RuntimeError):
+        await ContextMiddleware(async_client, "ann").awrap_model_call(request, answer)
+
+    assert client.read("ann").messages[1]["name"] == "Harbour_Clerk"
+    assert seen[1] is said
+
+
 def test_a_tools_images_stay_in_its_result() -> None:
     shown = {"type": "image", "base64": PNG, "mime_type": "image/png"}
 

@@ -20,18 +20,20 @@ _CHAR: Final = "[A-Za-z0-9+/_-]"
 _BREAK: Final = r"(?:\r?\n|(?:\\{1,4}r)?\\{1,4}n)[ \t]{0,16}"
 """Between the lines that mail, PEM files and the program base64 write; JSON may stand in JSON."""
 
-_LINE: Final = r"[A-Za-z0-9+/]{60,100}(?![A-Za-z0-9+/])"
+_LINE: Final = r"[A-Za-z0-9+/]{60,77}(?![A-Za-z0-9+/])"
+"""They write 60 to 76; before the first may stand the end of an escape."""
+
 _LAST: Final = rf"{_BREAK}[A-Za-z0-9+/]+={{0,2}}(?=[\r\n\\\"']|\Z)"
-_LINES: Final = rf"{_LINE}(?:{_BREAK}{_LINE}){{6,}}={{0,2}}(?:{_LAST})?"
+_LINES: Final = rf"{_LINE}(?:{_BREAK}{_LINE}){{6,}}(?:={{1,2}}|{_LAST})?"
 _RUN: Final = re.compile(rf"(?<!{_CHAR})(?:{_CHAR}{{{LEAST},}}={{0,2}}|{_LINES})")
-_ESCAPED: Final = re.compile(
-    rf"(?<!{_CHAR})(?:(?:{_CHAR}|\\{{1,4}}/){{{LEAST},}}={{0,2}}|{_LINES})"
-)
-"""Also as some write JSON: with each slash escaped. Slower."""
+_SLASH: Final = r"\\{1,4}/"
+_DATA: Final = rf"(?:{_CHAR}|{_SLASH}){{{LEAST}}}(?:{_CHAR}++|{_SLASH})*+={{0,2}}"
+_ESCAPED: Final = re.compile(rf"(?<!{_CHAR})(?!(?<=\\)[\\/])(?:{_DATA}|{_LINES})")
+"""Also as some write JSON: with each slash escaped. Slower; begins within no escape of a slash."""
 
 _BREAKS: Final = re.compile(_BREAK)
-_MOST_OF_HEX: Final = 20
-"""More different characters, with line breaks among them, no list of hashes has."""
+_LEAST_LETTERS_OF_LINES: Final = 32
+"""Fewer are hashes, paths that end in hashes, or a protein, one in each line."""
 
 _URL: Final = re.compile(r"data:([\w.+-]{1,127}/[\w.+-]{1,127})?(?:;[\w.+-]+=[\w.+-]+)*;base64,\Z")
 _MOST_HEAD: Final = 300
@@ -47,11 +49,7 @@ def without_base64(text: str) -> str:
     done = 0
     for run in (_ESCAPED if "\\/" in text else _RUN).finditer(text):
         start, data = run.start(), run[0]
-        is_lines = "\n" in data or "\\n" in data
-        if len(set(data[:LEAST])) < (_MOST_OF_HEX if is_lines else _LEAST_LETTERS):
-            continue
-        # Of other lengths they are no data; the first one may begin with the rest of an escape.
-        if is_lines and len({len(line) for line in _BREAKS.split(data)[1:-1]}) > 1:
+        if not _is_data(data):
             continue
         head = text[max(start - _MOST_HEAD, done) : start]
         url = _URL.search(head)
@@ -62,6 +60,14 @@ def without_base64(text: str) -> str:
         kept += [text[done : start - len(url[0]) if url else start], note]
         done = run.end()
     return "".join([*kept, text[done:]]) if kept else text
+
+
+def _is_data(run: str) -> bool:
+    first, *lines = _BREAKS.split(run)
+    letters = len(set("".join((first, *lines))[:LEAST]))
+    # Of other lengths they are no data; the first one may begin with the rest of an escape.
+    is_even = len({len(line) for line in lines[:-1]}) <= 1
+    return is_even and letters >= (_LEAST_LETTERS_OF_LINES if lines else _LEAST_LETTERS)
 
 
 def _size(size: int) -> str:

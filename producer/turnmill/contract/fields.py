@@ -38,7 +38,7 @@ MESSAGE: Final = (
         # DeepSeek, vLLM, OpenRouter, LiteLLM, Ollama, Mistral, Moonshot, Cohere, fine-tuning
         *("reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks"),
         *("images", "tool_name", "prefix", "partial", "tool_plan", "citations", "weight"),
-        "metadata",
+        *("reasoning_items", "metadata"),
     }
 )
 PART: Final = _BOTH | {
@@ -47,8 +47,8 @@ PART: Final = _BOTH | {
     *("detail", "file_data", "file_id", "file_url", "filename", "prompt_cache_breakpoint"),
     # anthropic: TextBlockParam, ImageBlockParam, DocumentBlockParam, SearchResultBlockParam
     *("source", "title", "context", "citations", "content", "transformations", "tool_name"),
-    # Qwen
-    *("min_pixels", "max_pixels"),
+    # Qwen, vLLM
+    *("min_pixels", "max_pixels", "uuid"),
 }
 CALL: Final = _BOTH | {"id", "type", "function", "custom", "index"}
 FUNCTION: Final = _BOTH | {"name", "arguments", "parsed_arguments"}
@@ -68,7 +68,7 @@ RESPONSES_RESULT: Final = _BOTH | {
 WITHIN: Final = {
     "image_url": frozenset({"url", "detail", "format", "min_pixels", "max_pixels"}),
     "input_audio": frozenset({"data", "format"}),
-    "file": frozenset({"file_data", "file_id", "filename", "format", "detail"}),
+    "file": frozenset({"file_data", "file_id", "filename", "format", "detail", "video_metadata"}),
     "audio": frozenset({"id", "data", "expires_at", "transcript"}),
     "custom": frozenset({"name", "input"}),
     "function_call": frozenset({"name", "arguments"}),
@@ -76,6 +76,7 @@ WITHIN: Final = {
     "cache_control": frozenset({"type", "ttl"}),
 }
 """Of what a message, a part or a call holds; OpenAI's, Anthropic's, LiteLLM's, Qwen's."""
+
 PARSED: Final = frozenset({"parsed", "parsed_arguments", "parsed_output"})
 """What providers' packages make of a text beside it: they do not send it, and no API takes it."""
 

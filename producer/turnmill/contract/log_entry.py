@@ -105,7 +105,10 @@ class LogEntry(NamedTuple):
 
     @property
     def under(self) -> str:
-        """Which prefix its agent had read when it pushed thoughts; ``""`` where nobody knows."""
+        """``PREFIX@SEQ``: what an agent had read when it pushed thoughts, and its newest turn.
+
+        ``""`` where nobody knows.
+        """
         if b'"under":' not in self.fields:
             return ""
         return str(decode_json(self.fields).get("under") or "")

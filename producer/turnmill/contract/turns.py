@@ -276,7 +276,7 @@ _OF_ROLE: Final = {
 
 
 def with_content(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The message with ``""`` for no content, and without null fields and an empty list of calls.
+    """The message with ``""`` for no content, and without null fields, empty calls, ids, refusals.
 
     No provider takes those, though SDKs dump them; the same message if it has none. An assistant's
     content may be None beside what else it says.
@@ -293,7 +293,7 @@ def with_content(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _says_nothing(item: tuple[str, Any]) -> bool:
     name, value = item
-    if name == "tool_calls":
+    if name in {"tool_calls", "tool_call_id", "refusal"}:
         return not value
     return value is None and name not in {"role", "content"} and not name.startswith(OWN)
 

@@ -108,8 +108,9 @@ def _parts(message: JsonMessage) -> list[dict[str, Any]]:
 _TEXT_ONLY: Final = frozenset({"text"})
 _TAKEN: Final = {
     "user": frozenset({"text", "image_url", "input_audio", "file"}),
-    "assistant": SPOKEN,
-    "tool": frozenset({"text", "image_url"}),  # images: not OpenAI, but most compatible servers
+    # Images: not OpenAI, but most compatible servers.
+    "assistant": SPOKEN | {"image_url"},
+    "tool": frozenset({"text", "image_url"}),
 }
 """Types of parts by the role of their message, in chat."""
 
@@ -165,7 +166,7 @@ def turn_in_chat(value: Any) -> tuple[Dialect | None, TurnLike]:
     """The turn in chat's shape, and the dialect it was in; None where nothing tells.
 
     Raises:
-        InvalidTurn: a part is of no known type (names it), or too deep.
+        InvalidTurn: a part is of no known type (names it), a type is no text, or it is too deep.
     """
     value = _plain(value)
     messages, dialect = _messages(value)
@@ -203,11 +204,17 @@ def _messages(value: Any) -> tuple[Sequence[Any] | None, Dialect | None]:
 
 
 def _as_sent(value: Any) -> Any:
-    """Without what a dumped answer has and no provider takes: nulls, parsed texts, sound."""
+    """Without what a dumped answer has and no provider takes: nulls, parsed texts, sound.
+
+    Raises:
+        InvalidTurn: a type is none.
+    """
     if isinstance(value, list):
         return list(map(_as_sent, value))
     if not isinstance(value, dict):
         return value
+    if not isinstance(kind := value.get("type"), str | None):
+        raise InvalidTurn(f"type: must be text, got {type(kind).__name__}")
     found = {
         name: _as_sent(item) if name in _HOLDERS else item
         for name, item in value.items()

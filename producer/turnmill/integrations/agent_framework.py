@@ -31,6 +31,7 @@ from turnmill.integrations.shared import (
     as_function,
     bound,
     call,
+    chat_of,
     fitting,
     image,
     joined,
@@ -401,7 +402,7 @@ class TurnmillHistoryProvider(HistoryProvider):
             self._failed(error)
             return [*self._known.get(name, ()), *_messages(_unsaved(state))]
         self.counts.loaded += 1
-        shown = context.messages_for("chat")[bool(context.system_prompt) :]
+        shown = chat_of(context)[bool(context.system_prompt) :]
         keep(self._known, name, from_chat(shown), SESSIONS)
         return [*self._known[name], *_stubs(shown, answered)]
 

@@ -49,6 +49,7 @@ from turnmill.integrations.shared import (
     as_function,
     call,
     called,
+    chat_of,
     image,
     keep,
     key,
@@ -239,7 +240,7 @@ class ContextChatMessageHistory(BaseChatMessageHistory):
             context = await answer(self._client.read(self.session_id))
         except UnknownSession:
             return []
-        messages = context.messages_for("chat")
+        messages = chat_of(context)
         return [*restored([], [], messages[1:] if context.system_prompt else messages)]
 
     async def _add(self, messages: Sequence[BaseMessage]) -> None:
@@ -583,7 +584,7 @@ class ContextMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             return request.messages
         beside = Beside(request.system_prompt or "", self._schemas(request.tools))
         context = await self._follower.follow(session, chat, beside)
-        messages = context.messages_for("chat")
+        messages = chat_of(context)
         shown = messages[1:] if context.system_prompt else messages
         return restored(request.messages, chat, shown)
 

@@ -20,6 +20,7 @@ from turnmill.contract.context import JsonMessage
 from turnmill.contract.estimate import bound_turn
 from turnmill.contract.legality import UNKNOWN_CALL
 from turnmill.contract.shorten import shorten
+from turnmill.read.context import Context
 
 
 class Beside(NamedTuple):
@@ -111,6 +112,13 @@ def parsed(text: str) -> Any:
 def result(call_id: str | None, content: str | list[JsonMessage]) -> JsonMessage:
     """The result of a call, as the chat API has it."""
     return {"role": "tool", "tool_call_id": call_id or NO_ID, "content": content}
+
+
+def chat_of(context: Context) -> list[JsonMessage]:
+    """The context in chat's shape, with names as they were pushed: a framework has its own way."""
+    pushed = context.messages if context.chat is None else context.chat
+    both = zip(context.messages_for("chat"), pushed, strict=True)
+    return [{**shown, "name": was["name"]} if was.get("name") else shown for shown, was in both]
 
 
 def image(url: str, detail: object = None) -> JsonMessage:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import string
 import time
 from typing import Any
 
@@ -19,7 +20,17 @@ from turnmill_worker.tokens import counter_for
 
 MEGABYTE = data_url(png(size=734_000))
 DATA = base64.b64encode(random.Random(1).randbytes(3_000)).decode()
-HASHES = "\n".join(f"{at:x}".rjust(64, "0123456789abcdef"[at % 16]) for at in range(50))
+RANDOM = random.Random(2)
+HASHES = [RANDOM.randbytes(32).hex() for _ in range(50)]
+ONE_IN_EACH_LINE = [
+    *("\n".join(HASHES), "\r\n ".join(HASHES), json.dumps("\r\n \t".join(HASHES))),
+    "\n".join(f"/var/lib/docker/overlay2/{name}" for name in HASHES),
+    "\n".join(f"objects/{name[:2]}/{name[2:]}" for name in HASHES),
+    "\n".join("".join(RANDOM.choices("ACDEFGHIKLMNPQRSTVWY", k=60)) for _ in range(9)),
+    "\n".join("".join(RANDOM.choices(string.ascii_letters, k=88)) for _ in range(9)),
+]
+"""Hashes, paths, a protein, signatures: somebody may have to read one again."""
+
 NAMES = "\n".join(
     "AnExceptionThatSomebodyGaveAVeryLongNameThatIsNoData" + "s" * at for at in range(50)
 )
@@ -45,7 +56,10 @@ SHOWN = {
         json.dumps(f"-\n{DATA[:4]}[3 kB of base64 removed]")
     ),
     DATA.replace("/", r"\/"): "[3 kB of base64 removed]",
-    HASHES: HASHES,
+    base64.encodebytes(random.Random(1).randbytes(57 * 20 - 1)).decode() + "Done": (
+        "[1 kB of base64 removed]\nDone"
+    ),
+    **{text: text for text in ONE_IN_EACH_LINE},
     NAMES: NAMES,
     "x" * 5000: "x" * 5000,
     "two words " * 500: "two words " * 500,
@@ -60,7 +74,11 @@ def test_a_run_of_data_is_told_by_its_type_and_size(text: str, shown: str) -> No
 
 
 @pytest.mark.parametrize(
-    "text", [MEGABYTE, ("A" * 99 + "\n") * 9_000, (DATA[:511] + " ") * 2000, "data:" * 200_000]
+    "text",
+    [
+        *(MEGABYTE, ("A" * 99 + "\n") * 9_000, (DATA[:511] + " ") * 2000, "data:" * 200_000),
+        *((r"\/" * 500 + " ") * 1000, (r"\\\\/" * 500 + " ") * 400),
+    ],
 )
 def test_looking_for_data_is_linear(text: str) -> None:
     began = time.process_time()

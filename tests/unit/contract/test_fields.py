@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, get_args, get_type_hints
@@ -25,8 +26,8 @@ from turnmill.contract.fields import (
     RESPONSES_RESULT,
     TURN,
 )
-from turnmill.contract.turns import Turn, to_turn
-from turnmill.dialects.convert import turn_in_chat
+from turnmill.contract.turns import Turn, encode_turn, to_turn
+from turnmill.dialects.convert import from_chat, turn_in_chat
 from turnmill.dialects.native import RESPONSES_CALLS
 
 Json = dict[str, Any]
@@ -94,6 +95,9 @@ RED: Json = {"colour": "red"}
             r"type thinking cannot be read",
         ),
         ({"role": "assistant", "tool_calls": [{**FUNCTION_CALL, "id": 5}]}, r"id: .*\(got int\)$"),
+        ({**HI, "content": [{"type": ["text"]}]}, r"^type: must be text, got list$"),
+        ([{**HI, "content": [{"type": {}, "text": "a"}, RESULT]}], r"got dict"),
+        ({"type": ["message"], "role": "user", "content": ""}, r"got list"),
         ({"messages": [HI], "turn_id": "a\ud800"}, r"turn_id: must be text of whole characters"),
     ],
 )
@@ -117,6 +121,39 @@ def test_fields_of_a_server_of_ones_own_are_kept(field: str) -> None:
     (message,) = to_turn({**HI, field: {"a": 1}}).messages
 
     assert message.model_dump()[field] == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "assistant", "content": "hi", "reasoning_items": [{"type": "reasoning"}]},
+        {
+            "role": "user",
+            "content": [{"type": "file", "file": {"file_id": "a", "video_metadata": {"fps": 2}}}],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "image_url",
+                    "image_url": {"url": "https://e.org", "format": "image/png"},
+                    "uuid": "a",
+                }
+            ],
+        },
+    ],
+)
+def test_fields_of_litellm_and_vllm_are_kept(message: Json) -> None:
+    found = from_chat(json.loads(encode_turn(to_turn(message))[0]), "chat")
+
+    assert found.messages == [message]
+
+
+@pytest.mark.parametrize("said", [HI, {"role": "assistant", "content": "hi"}])
+def test_empty_fields_of_another_role_say_nothing(said: Json) -> None:
+    dumped = {**said, "tool_calls": [], "tool_call_id": "", "refusal": "", "audio": None}
+
+    assert json.loads(encode_turn(to_turn(dumped))[0]) == [said]
 
 
 def fields_in(module: ModuleType, *words: str) -> set[str]:
