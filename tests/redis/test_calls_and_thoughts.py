@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.redis.conftest import Connect, Surface, Worker
-from turnmill import ContextClient, Policy
+from turnmill import Policy
 from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.dialects.convert import DIALECTS
 from turnmill.dialects.legality import violations
@@ -66,19 +66,6 @@ def test_a_thought_that_came_while_a_commit_was_made_is_left_out_and_the_next_is
     either.push("s", thinking("now"))
     assert thoughts(either) == ["now"]
     assert "Said late." in json.dumps(either.read("s").messages)
-
-
-def test_a_thought_that_another_turn_came_before_is_left_out(
-    either: Surface, client: ContextClient
-) -> None:
-    either.step("s", LONG)
-    client.push("s", {"role": "user", "content": "Wait."})
-    either.push("s", thinking("late"))
-    assert thoughts(either) == []
-
-    either.push_many([("s", LONG), ("s", thinking("own"))])
-    either.push("s", thinking("next"))
-    assert thoughts(either) == ["own", "next"]
 
 
 def test_thoughts_of_before_another_system_prompt_are_left_out(either: Surface) -> None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
@@ -169,12 +168,12 @@ class LastReads:
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[int, int]] = {}
-        self._prefix: dict[str, tuple[str, int]] = {}
+        self._prefix: dict[str, str] = {}
 
     def note(self, session: str, version: int, seq: int, *, is_whole: bool, prefix: str) -> None:
         """Remember it; of a projected one nobody knows what it was counted as."""
         self._prefix.pop(session, None)
-        self._prefix[session] = prefix, seq
+        self._prefix[session] = prefix
         if len(self._prefix) > MOST_READS:
             self._prefix.pop(next(iter(self._prefix)), None)
         self._last.pop(session, None)
@@ -183,22 +182,9 @@ class LastReads:
             if len(self._last) > MOST_READS:
                 self._last.pop(next(iter(self._last)), None)
 
-    def pushed(self, session: str, seq: int) -> None:
-        """Remember a turn from here: whoever pushes the next one knows of it."""
-        prefix, newest = self._prefix.get(session, ("", 0))
-        if prefix and seq == newest + 1:
-            self._prefix[session] = prefix, seq
-
-    def prefixes(self) -> Callable[[str], str]:
-        """What the next turns from here were most likely written under, one by one."""
-        before: Counter[str] = Counter()
-
-        def under(session: str) -> str:
-            prefix, newest = self._prefix.get(session, ("", 0))
-            before[session] += 1
-            return f"{prefix}@{newest + before[session] - 1}" if prefix else ""
-
-        return under
+    def prefix(self, session: str) -> str:
+        """What an answer that is pushed now was most likely written under."""
+        return self._prefix.get(session, "")
 
     def told(self, session: str, usage: object) -> Told | None:
         """What ``usage`` tells of the session's last read here; None where there is none.

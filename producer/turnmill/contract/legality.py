@@ -36,10 +36,9 @@ class CallTracker:
     Attributes:
         open: ids of those of the newest batch.
         dead: tools' names by ids of calls that nothing answered so far; the newest last.
-        asked: seq of the newest turn that began with a message of no model and no tool.
     """
 
-    __slots__ = ("_names", "asked", "dead", "open")
+    __slots__ = ("_names", "dead", "open")
 
     def __init__(
         self, open_calls: Sequence[str] = (), dead: Mapping[str, str] = MappingProxyType({})
@@ -47,7 +46,6 @@ class CallTracker:
         self.open: list[str] = list(open_calls)
         self.dead: dict[str, str] = dict(dead)
         self._names: dict[str, str] = {}
-        self.asked: int = 0
 
     @classmethod
     def after(cls, stored: StoredContext) -> Self:
@@ -57,7 +55,7 @@ class CallTracker:
     def copy(self) -> CallTracker:
         """Another one that goes on from here."""
         made = CallTracker(self.open, self.dead)
-        made._names, made.asked = dict(self._names), self.asked
+        made._names = dict(self._names)
         return made
 
     def feed(self, message: JsonMessage) -> tuple[list[str], bool]:

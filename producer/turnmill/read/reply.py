@@ -113,9 +113,6 @@ def _has_chain(fields: Any) -> bool:
     return b"chain" in fields
 
 
-_ASKING = frozenset({"user", "system", "developer"})
-
-
 def known_turns(
     log: Sequence[LogEntry], stored: StoredContext, view: View, tracker: CallTracker
 ) -> Iterator[KnownTurn]:
@@ -123,10 +120,8 @@ def known_turns(
     pushed = decode_turns([entry.messages for entry in log])
     for entry, whole, turn in zip(log, pushed, _with_elisions(pushed, log, stored), strict=True):
         legal = tracker.repair(turn)
-        if may_think(entry.messages) and not view.keeps_thoughts(entry.under, tracker.asked):
+        if may_think(entry.messages) and not view.keeps_thoughts(entry.under):
             legal = without_thoughts(legal)
-        if whole[0]["role"] in _ASKING:
-            tracker.asked = entry.seq
         yield KnownTurn(
             seq=entry.seq,
             body=entry.messages,

@@ -143,16 +143,12 @@ class View:
         system = self.bound([system_message(self.system)]) if self.system else 0
         return replace(self, usage=replace(self.usage, system=system + tools), tools_tokens=tools)
 
-    def keeps_thoughts(self, under: str, asked: int) -> bool:
+    def keeps_thoughts(self, under: str) -> bool:
         """Whether thoughts still stand behind what they were thought under.
 
-        ``asked`` is the seq of the last turn before them that no model wrote: it may have come
-        while they were thought. Where nobody noted what that was, only if there never was anything
-        else.
+        Where nobody noted what that was, only if there never was anything else.
         """
-        prefix, _, newest = under.partition("@")
-        is_same = prefix == self.prefix if prefix else not self.version
-        return is_same and (not newest or int(newest) >= asked)
+        return under == self.prefix if under else not self.version
 
     @property
     def bound(self) -> CountMessages:

@@ -246,7 +246,7 @@ class AsyncContextClient:
         """The push of a turn that was checked and that quotas have room for."""
         told = self._reads.told(session, usage)
         exact = self._exact and self._exact.under(self._lately.encoding(session))
-        under = self._reads.prefixes()(session)
+        under = self._reads.prefix(session)
         push = self._commands.push(
             session,
             turn,
@@ -268,7 +268,7 @@ class AsyncContextClient:
         exact, encoding = self._exact, self._lately.encoding
         counted = ((s, turn, exact and exact.under(encoding(s))) for s, turn in turns)
         pushes = self._commands.push_many(
-            counted, under=self._reads.prefixes(), on_too_large=on_too_large, new_id=new_id
+            counted, under=self._reads.prefix, on_too_large=on_too_large, new_id=new_id
         )
         calls = list(map(self._given.dated, pushes))
         await self._redis.register(REGISTER_EVERY_S)
@@ -363,7 +363,6 @@ class AsyncContextClient:
                 continue
             self._images.sent(push.images)
             self._given.note(push, reply)
-            self._reads.pushed(pushed.session, pushed.seq)
             done.append(pushed)
             hints += [pushed.session] if hint else []
         return _Settled(done, hints, failed[0] if failed else None)
