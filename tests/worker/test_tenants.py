@@ -52,7 +52,8 @@ def test_a_tenant_beyond_its_quota_is_told_and_others_go_on(
 
     wait_until(lambda: not takes_a_session(), within_s=60)
     assert refused[0].quota == "sessions"
-    assert refused[0].used == len(client.sessions()) >= refused[0].allowed == 3
+    # A session may have come between the count and what it led to.
+    assert 3 == refused[0].allowed <= refused[0].used <= len(client.sessions())
     wait_until(lambda: "quota used up" in worker.output())
     with ContextClient(store.url, namespace=f"{client.namespace}-other") as other:
         for at in range(10):
