@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from turnmill.connection.transport import redis_now_ms
@@ -21,6 +23,7 @@ from turnmill.contract.errors import TurnmillError
 from turnmill.contract.keys import (
     ENDPOINTS,
     FLEET,
+    FLEET_IDLE,
     NAMESPACES,
     RESTING,
     SHARDS,
@@ -45,6 +48,12 @@ MOST_NAMESPACES: Final = 1_000
 MOST_LOOKED_AT: Final = 4_096
 """Sessions whose tokens are compared with their limits, of those that wait for a compaction and of
 all; in a larger fleet they stand for the others."""
+
+MOST_IDLE: Final = 100
+"""Namespaces in whose lists nothing stands of which one look reads the sessions again: what is over
+a limit there stays so for long. Of others it is as a look before this one found it."""
+
+IDLE_KEPT_MS: Final = 3_600_000
 
 LISTS: Final = ("backlog", "due", "parked", "unarchived")
 MORE: Final = ("later", "over_soft", "over_hard")
@@ -106,7 +115,7 @@ class RedisFleet(RedisRegistry):
         return self._seen
 
     def lists(self) -> list[Value]:
-        """Sessions by state, and how long the oldest of them have waited, read anew for one."""
+        """Sessions by state, and how long the oldest of them have waited, as of now."""
         with translated():
             return list(self._lists())
 
@@ -154,12 +163,17 @@ class RedisFleet(RedisRegistry):
         seen = names[:MOST_NAMESPACES]
         for counted, number in (("true", len(seen)), ("false", len(names) - len(seen))):
             yield Value(telemetry.NAMESPACES.name, {"counted": counted}, number)
+        lists = self._with_any(seen)
         told: dict[str, list[_Lists]] = defaultdict(list, {"": []})
-        for name, found in self._of(self._with_any(seen)).items():
+        for name, found in self._of({n: kinds for n, kinds in lists.items() if kinds}).items():
             told[telemetry.label_of(name)].append(found)
-        for label, some in told.items():
+        idle = defaultdict[str, Counter[str]](Counter)
+        for name, over in self._idle([n for n, kinds in lists.items() if not kinds]).items():
+            idle[telemetry.label_of(name)].update(over)
+        for label in told | idle:
+            some = told[label]
             labels = {"namespace": label} if label else {}
-            states = sum((each.states for each in some), Counter[str]())
+            states = sum((each.states for each in some), idle[label])
             for state in (*LISTS[: None if self._archive else -1], *MORE):
                 of = {"state": state, **labels}
                 yield Value(telemetry.SESSIONS.name, of, states[state])
@@ -179,12 +193,27 @@ class RedisFleet(RedisRegistry):
         found = zip(names, numbers[::2], numbers[1::2], strict=True)
         return {name: LISTS if lists else () for name, lists, index in found if lists or index}
 
+    def _idle(self, names: Sequence[Namespace]) -> dict[Namespace, Mapping[str, int]]:
+        """Sessions over their limits in namespaces where nothing waits."""
+        asked = set(names)
+        kept = json.loads(self._redis.get(FLEET_IDLE) or "{}")
+        found = {Namespace(name): over for name, over in kept.items() if name in asked}
+        again = [*(name for name in names if name not in found), *islice(found, MOST_IDLE)]
+        for name, lists in self._of(dict.fromkeys(again, ())).items():
+            found.pop(name, None)  # it is the newest now
+            found[name] = {state: number for state, number in lists.states.items() if number}
+        with suppress(TurnmillError), translated():  # it may be full, or not to be written to
+            self._redis.set(FLEET_IDLE, json.dumps(found), px=IDLE_KEPT_MS)
+        return found
+
     def _of(self, names: Mapping[Namespace, Sequence[str]]) -> dict[Namespace, _Lists]:
         found, now_ms, room = {}, redis_now_ms(self._redis), MOST_LOOKED_AT
         for left, (name, kinds) in zip(range(len(names), 0, -1), names.items(), strict=True):
             lists = self._in(name, kinds, now_ms)
             share = math.ceil(room / left)
-            waiting, some = lists.waiting[:share], lists.some[:share]
+            # Any: the first would be those of the first shards, the same ones again and again.
+            some = random.sample(lists.some, min(share, len(lists.some)))
+            waiting = lists.waiting[:share]
             room -= max(len(waiting), len(some))
             lists.states.update(self._over(name, lists, waiting, some))
             found[name] = lists
