@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from turnmill import Policy
-from turnmill.contract.keys import RESTING, session_keys, shard_of
+from turnmill.contract.keys import FLEET, RESTING, session_keys, shard_of
 from turnmill.contract.names import Namespace, SessionId
 from turnmill_worker.store import fleet
 
@@ -35,7 +35,8 @@ def fill(redis_client: redis.Redis) -> Fill:
 
 
 def over_soft(client: redis.Redis) -> float:
-    seen = fleet.RedisFleet(client, lambda _: 0, (), archive=True).lists()
+    client.delete(FLEET)
+    seen = fleet.RedisFleet(client, lambda _: 0, (), archive=True).look()
     return next(value for _, labels, value in seen if labels.get("state") == "over_soft")
 
 

@@ -117,7 +117,7 @@ class RedisFleet(RedisRegistry):
     def lists(self) -> list[Value]:
         """Sessions by state, and how long the oldest of them have waited, as of now."""
         with translated():
-            return list(self._lists())
+            return list(self._lists(keeps=False))
 
     def _kept(self) -> list[Value]:
         try:
@@ -131,7 +131,7 @@ class RedisFleet(RedisRegistry):
         began = time.monotonic()
         with translated():
             found = [Value(telemetry.REDIS.name, {}, 1), self._memory(), *self._breakers()]
-            found += self._lists()
+            found += self._lists(keeps=True)
         found += [Value(telemetry.QUEUES.name, {"queue": q}, self._depth(q)) for q in self._queues]
         kept_ms = max(KEPT_MS, int(REST * 1000 * (time.monotonic() - began)))
         with suppress(TurnmillError), translated():  # it may be full
@@ -156,7 +156,7 @@ class RedisFleet(RedisRegistry):
                 labels = {"model": model.decode(), "endpoint": (place or b"").decode()}
                 yield Value(telemetry.BREAKER.name, labels, int(open_until is not None))
 
-    def _lists(self) -> Iterator[Value]:
+    def _lists(self, *, keeps: bool) -> Iterator[Value]:
         """What stands in the namespaces' lists; those that may not be told apart are one."""
         busy, resting = (self._named(key, self._members(key)) for key in (NAMESPACES, RESTING))
         names = list(dict.fromkeys([*busy, *resting]))
@@ -168,7 +168,8 @@ class RedisFleet(RedisRegistry):
         for name, found in self._of({n: kinds for n, kinds in lists.items() if kinds}).items():
             told[telemetry.label_of(name)].append(found)
         idle = defaultdict[str, Counter[str]](Counter)
-        for name, over in self._idle([n for n, kinds in lists.items() if not kinds]).items():
+        quiet = [name for name, kinds in lists.items() if not kinds]
+        for name, over in self._idle(quiet, keeps=keeps).items():
             idle[telemetry.label_of(name)].update(over)
         for label in told | idle:
             some = told[label]
@@ -193,7 +194,9 @@ class RedisFleet(RedisRegistry):
         found = zip(names, numbers[::2], numbers[1::2], strict=True)
         return {name: LISTS if lists else () for name, lists, index in found if lists or index}
 
-    def _idle(self, names: Sequence[Namespace]) -> dict[Namespace, Mapping[str, int]]:
+    def _idle(
+        self, names: Sequence[Namespace], *, keeps: bool
+    ) -> dict[Namespace, Mapping[str, int]]:
         """Sessions over their limits in namespaces where nothing waits."""
         asked = set(names)
         kept = json.loads(self._redis.get(FLEET_IDLE) or "{}")
@@ -202,8 +205,9 @@ class RedisFleet(RedisRegistry):
         for name, lists in self._of(dict.fromkeys(again, ())).items():
             found.pop(name, None)  # it is the newest now
             found[name] = {state: number for state, number in lists.states.items() if number}
-        with suppress(TurnmillError), translated():  # it may be full, or not to be written to
-            self._redis.set(FLEET_IDLE, json.dumps(found), px=IDLE_KEPT_MS)
+        if keeps:
+            with suppress(TurnmillError), translated():  # it may be full
+                self._redis.set(FLEET_IDLE, json.dumps(found), px=IDLE_KEPT_MS)
         return found
 
     def _of(self, names: Mapping[Namespace, Sequence[str]]) -> dict[Namespace, _Lists]:
