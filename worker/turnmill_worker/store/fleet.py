@@ -220,6 +220,8 @@ class RedisFleet(RedisRegistry):
             waiting = lists.waiting[:share]
             room -= max(len(waiting), len(some))
             lists.states.update(self._over(name, lists, waiting, some))
+            turn_s = self._turn_s(name, waiting, now_ms) if kinds else 0.0
+            lists.oldest_s["due"] = max(lists.oldest_s["due"], turn_s)
             found[name] = lists
         return found
 
@@ -267,6 +269,21 @@ class RedisFleet(RedisRegistry):
                 over[state] += number * of / len(members)
         hard = round(over["hard"])
         return {"over_hard": hard, "over_soft": hard + round(over["soft"])}
+
+    def _turn_s(self, name: Namespace, waiting: Sequence[bytes], now_ms: int) -> float:
+        """For how long the first was handed on that nobody took: each hint has it due anew."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for session in filter(None, map(session_named, waiting)):
+                keys = session_keys(name, session)
+                pipe.hmget(keys.meta, "waits", "waits_at")
+                pipe.exists(keys.lease)
+            replies = iter(pipe.execute(raise_on_error=False))
+        oldest = now_ms
+        for found, is_taken in zip(replies, replies, strict=True):
+            if isinstance(found, list) and found[0] == b"turn" and is_taken == 0:
+                with suppress(TypeError, ValueError):  # no worker wrote that
+                    oldest = min(oldest, int(found[1]))
+        return (now_ms - oldest) / 1000
 
     def _states(self, name: Namespace, members: Sequence[bytes], *, waits: bool) -> Counter[str]:
         """The limits that sessions are over, of those which are due or parked, or are not."""
