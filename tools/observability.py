@@ -79,7 +79,8 @@ ALERTS: Final = (
     Alert(
         "WorkerDown",
         # Where targets are looked up, one that is gone is none: of all that are gone, nobody tells.
-        f"up{{{JOB}}} == 0 or absent(up{{{JOB}}})",
+        # One that takes the place of the only one is scraped a minute later.
+        f"up{{{JOB}}} == 0 or absent_over_time(up{{{JOB}}}[3m])",
         "15s",
         "critical",
         "A worker or server does not answer{{ with $labels.instance }} at {{ . }}{{ end }}",

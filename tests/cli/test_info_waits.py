@@ -125,6 +125,24 @@ def test_a_session_handed_on_waits_for_its_turn_from_then_on(session: Session) -
     assert (second.for_s or 0.0) > (first.for_s or 0.0)
 
 
+def test_whoever_is_handed_on_to_nobody_is_due_since_the_first_time(
+    session: Session, redis_client: redis.Redis, turnmill: Callable[..., Ran]
+) -> None:
+    def due_age_s() -> float:
+        return float(turnmill("top", "--once", "--json").json["due_age_s"])
+
+    redis_client.delete(NAMESPACES, RESTING)  # no others
+    redis_client.sadd(NAMESPACES, session.client.namespace)
+    session.pipeline().compact(session.worker.ref("s"))
+    redis_client.hincrby(session.worker.keys("s").meta, "waits_at", -60_000)
+    session.wake()
+    session.pipeline().compact(session.worker.ref("s"))  # handed on again by the sweep
+
+    assert 60 <= due_age_s() < 120
+    with session.at_work():
+        assert due_age_s() < 60
+
+
 def test_a_session_left_over_its_soft_limit_says_until_when(session: Session) -> None:
     session.client.open("s", ASKING.model_copy(update={"quality_threshold": 1.0}))
     session.pipeline().estimate(session.worker.ref("s"))

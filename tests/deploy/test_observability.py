@@ -138,5 +138,10 @@ def test_that_nobody_is_there_is_told_too(tmp_path: Path) -> None:
 
 
 @needs_promtool
+def test_a_worker_that_takes_the_place_of_the_only_one_is_awaited(tmp_path: Path) -> None:
+    ends_well(tmp_path, {'up{job="turnmill",instance="old"}': "1x28 stale"}, [])
+
+
+@needs_promtool
 def test_no_alert_fires_while_all_is_well(tmp_path: Path) -> None:
     ends_well(tmp_path, FINE, [])

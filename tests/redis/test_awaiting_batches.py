@@ -24,7 +24,7 @@ from turnmill_worker.pipeline.batch import Batches
 from turnmill_worker.pipeline.compact import Pipeline
 from turnmill_worker.ports.values import SessionRef
 from turnmill_worker.settings import Settings
-from turnmill_worker.spending import Spent
+from turnmill_worker.spending import NOTHING, Spent
 from turnmill_worker.store.sessions import RedisSessions
 from turnmill_worker.store.summaries import RedisBatchNotes
 from turnmill_worker.store.sweep_lists import RedisSweepLists
@@ -274,11 +274,18 @@ def test_what_a_batch_cost_for_nothing_is_kept_for_its_model_beside_what_was_spe
     patient: Patient,
 ) -> None:
     spent = Spent(calls=1, prompt_tokens=100, completion_tokens=20, cost_usd=0.5)
-    before = json.dumps(asdict(spent.of("other") + spent.of("model")))
-    costs = (spent, replace(spent, cost_usd=None))
-    for cost in costs:
+    twice = spent.of("other") + spent.of("model")
+    earlier = {name: value for name, value in asdict(spent).items() if name != "by_model"}
+    cases = [
+        (spent, asdict(twice), twice),
+        (replace(spent, cost_usd=None), asdict(twice), twice),
+        (spent, earlier, spent.of("")),  # of an older version
+        (spent, None, NOTHING),
+    ]
+    for cost, stored, before in cases:
         patient.hand_in()
-        patient.raw.hset(patient.keys.meta, "spent", before)
+        if stored:
+            patient.raw.hset(patient.keys.meta, "spent", json.dumps(stored))
         batch = patient.notes.remembered(patient.ref)
         assert batch is not None
         model = batch.awaited.model
@@ -287,7 +294,7 @@ def test_what_a_batch_cost_for_nothing_is_kept_for_its_model_beside_what_was_spe
 
         snapshot = RedisSessions(patient.raw).snapshot(patient.ref)
         assert snapshot is not None
-        assert snapshot.tried.spent == spent.of("other") + spent.of("model") + cost.of(model)
+        assert snapshot.tried.spent == before + cost.of(model)
         patient.client.forget("s")
 
 

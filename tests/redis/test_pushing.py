@@ -23,7 +23,7 @@ from turnmill import (
 from turnmill.connection.embedded import EmbeddedRedis
 from turnmill.connection.store_client import store_client
 from turnmill.contract.erasure import erasing
-from turnmill.contract.keys import session_keys
+from turnmill.contract.keys import session_keys, shard_of
 from turnmill.contract.names import SessionId
 from turnmill.push.push_calls import DEDUPE_WINDOW, RETRY_WINDOW
 from turnmill_worker.requests.erasure import Erasing
@@ -325,6 +325,22 @@ def test_pages_hold_each_session_once_in_the_order_of_their_last_push(
 
     assert [name for page in pages for name in page.sessions] == either.sessions() == names[::-1]
     assert {len(page.sessions) for page in pages[:-1]} <= {limit}
+
+
+def test_pages_hold_each_session_once_where_most_are_of_one_shard(
+    either: Surface, redis_client: redis.Redis
+) -> None:
+    every = [SessionId(f"s{at:04}") for at in range(4_000)]
+    names = [name for name in every if shard_of(name) == 7] + every[:5]
+    for at, name in enumerate(names):
+        redis_client.zadd(session_keys(either.namespace, name).index, {name: 1_000 + at})
+
+    pages = [either.sessions_page(limit=30)]
+    while after := pages[-1].after:
+        pages.append(either.sessions_page(after, limit=30))
+
+    assert [name for page in pages for name in page.sessions] == either.sessions() == names[::-1]
+    assert all(0 < len(page.sessions) <= 30 for page in pages)
 
 
 def test_who_is_pushed_to_between_two_pages_hides_no_other(either: Surface) -> None:

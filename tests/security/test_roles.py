@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from tests.security.roles import add_user, commands_of, line_of, url_of
 from tests.worker.harness import SMALL, chat
 from turnmill import AsyncContextClient, ContextClient, Policy
 from turnmill.connection.embedded import EmbeddedRedis
+from turnmill.contract.keys import session_keys
+from turnmill.contract.names import Namespace, SessionId
 
 pytestmark = pytest.mark.worker
 
@@ -206,6 +209,15 @@ def test_an_operator_looks_and_is_told_what_it_may_not_do(
     for words in (["sessions"], ["usage"], ["info", "watched"], ["history", "watched"], ["parked"]):
         code, printed = run(*words, *options)
         assert code == 0, printed
+    keys = session_keys(Namespace("shop"), SessionId("put-off"))
+    with redis.Redis.from_url(guarded.url) as admin:
+        admin.hset(keys.meta, mapping={"tail_tokens": 7_000})
+        admin.zadd(keys.index, {"put-off": 1})
+        admin.acl_log_reset()
+        code, printed = run("top", "--once", "--json", *options, *elsewhere)
+        refused = {entry["object"] for entry in admin.acl_log()}
+    assert (code, json.loads(printed)["sessions"]["over_soft"]) == (0, 1), printed
+    assert "set" not in refused
     code, printed = run("namespaces", *options)
     assert (code, bool(re.search(r"shop \d 0", printed))) == (0, True), printed
     _, doctor = run("doctor", *options, *elsewhere, "--archive-url", "none")

@@ -117,9 +117,10 @@ export class Turnmill {
     const url = new URL(this.#url + template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(parts[name]!)));
     for (const [name, value] of Object.entries(query)) if (value != null) url.searchParams.set(name, `${value}`);
     const headers = body === undefined ? this.#headers : { ...this.#headers, "Content-Type": "application/json" };
-    // A conversation goes where it was meant to go, or nowhere.
-    const sent = { method, headers, body: body ?? null, signal, redirect: "error" } as const;
-    const answer = await this.#fetch(url, sent).catch((cause) => {
+    // A conversation goes where it was meant to go, or nowhere. Cloudflare's Workers know no "error" here.
+    const sent = { method, headers, body: body ?? null, signal, redirect: "manual" } as const;
+    const ask = this.#fetch; // a browser's, as a method of something else, refuses
+    const answer = await ask(url, sent).catch((cause) => {
       // Node says "fetch failed", and not of what.
       throw signal.aborted ? cause : new Error(`${this.#url} cannot be reached: ${cause.message}`, { cause });
     });

@@ -467,7 +467,7 @@ class Commands:
         return [SessionId(name.decode()) for _, name in _newest_first(replies)]
 
     def list_page(self, after: str, limit: int) -> list[Command]:
-        """So many of the most recently pushed sessions of each shard, and one more.
+        """The most recently pushed sessions of each shard: twice its share of the page, and more.
 
         Raises:
             InvalidInput: there is no such page.
@@ -475,7 +475,7 @@ class Commands:
         if not 1 <= limit <= MAX_PAGE:
             raise InvalidInput(f"limit: must be 1 to {MAX_PAGE:,}, not {limit:,}")
         keys = self.index_keys()
-        newest = ("-inf", "BYSCORE", "REV", "LIMIT", 0, limit + 1, "WITHSCORES")
+        newest = ("-inf", "BYSCORE", "REV", "LIMIT", 0, _of_a_shard(limit), "WITHSCORES")
         if not after:
             return [("ZRANGE", key, "+inf", *newest) for key in keys]
         at_ms, _ = _place(after)
@@ -488,7 +488,10 @@ class Commands:
         found = _newest_first(replies)
         if after:
             found = [each for each in found if each < _place(after)]
-        shown = found[:limit]
+        # A shard that gave all it was asked for may have more after the last: no page goes past it.
+        full = [each for each in map(_scored, replies[-SHARDS:]) if len(each) == _of_a_shard(limit)]
+        end = max(((at_ms, name) for *_, (name, at_ms) in full), default=(-1.0, b""))
+        shown = [each for each in found if each > end][:limit]
         names = [SessionId(name.decode()) for _, name in shown]
         is_last = len(found) == len(shown)
         return SessionPage(
@@ -780,6 +783,11 @@ def _head_messages(system: str, body: bytes | None) -> int:
     with suppress(CorruptContext, NewerFormat):  # `turnmill sessions` lists such a session, too
         stored = StoredContext.parse(body)
     return len(render_head(stored, system))
+
+
+def _of_a_shard(limit: int) -> int:
+    """How many sessions of a shard a page asks for; they spread evenly over shards."""
+    return min(limit, 2 * limit // SHARDS + 16) + 1
 
 
 def _newest_first(replies: Iterable[Sequence[Any]]) -> list[tuple[float, bytes]]:

@@ -83,6 +83,9 @@ key                                  type    what                               
 ``turnmill:quarantined:count``       string  how many there were, ever                permanent
 ``turnmill:fleet``                   string  JSON: the numbers that metrics have of   its PX
                                              all workers together
+``turnmill:fleet:idle``              string  JSON: by namespace in whose lists        an hour
+                                             nothing stands, sessions over a limit;
+                                             those read longest ago first
 ===================================  ======  =======================================  =========
 
 What the sessions of a framework share lies under the namespace's tag ``kept``:
@@ -275,6 +278,7 @@ TROUBLED_MS = 300_000
 
 UNCOMPARED = "turnmill:uncompared"
 FLEET = "turnmill:fleet"
+FLEET_IDLE = "turnmill:fleet:idle"
 
 QUARANTINED = "turnmill:quarantined"
 QUARANTINED_COUNT = "turnmill:quarantined:count"

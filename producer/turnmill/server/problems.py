@@ -108,7 +108,8 @@ def of_http(error: Any) -> Response:
     if told == status.phrase:
         told = "there is no such call: /openapi.json describes all"
     name = status.name.title().replace("_", "")
-    return problem(status, name, told, headers=error.headers)
+    transient = status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+    return problem(status, name, told, transient=transient, headers=error.headers)
 
 
 def invalid(error: Any) -> Response:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from turnmill.connection.transport import redis_now_ms
@@ -21,6 +23,7 @@ from turnmill.contract.errors import TurnmillError
 from turnmill.contract.keys import (
     ENDPOINTS,
     FLEET,
+    FLEET_IDLE,
     NAMESPACES,
     RESTING,
     SHARDS,
@@ -45,6 +48,12 @@ MOST_NAMESPACES: Final = 1_000
 MOST_LOOKED_AT: Final = 4_096
 """Sessions whose tokens are compared with their limits, of those that wait for a compaction and of
 all; in a larger fleet they stand for the others."""
+
+MOST_IDLE: Final = 100
+"""Namespaces in whose lists nothing stands of which one look reads the sessions again: what is over
+a limit there stays so for long. Of others it is as a look before this one found it."""
+
+IDLE_KEPT_MS: Final = 3_600_000
 
 LISTS: Final = ("backlog", "due", "parked", "unarchived")
 MORE: Final = ("later", "over_soft", "over_hard")
@@ -106,9 +115,9 @@ class RedisFleet(RedisRegistry):
         return self._seen
 
     def lists(self) -> list[Value]:
-        """Sessions by state, and how long the oldest of them have waited, read anew for one."""
+        """Sessions by state, and how long the oldest of them have waited, as of now."""
         with translated():
-            return list(self._lists())
+            return list(self._lists(keeps=False))
 
     def _kept(self) -> list[Value]:
         try:
@@ -122,7 +131,7 @@ class RedisFleet(RedisRegistry):
         began = time.monotonic()
         with translated():
             found = [Value(telemetry.REDIS.name, {}, 1), self._memory(), *self._breakers()]
-            found += self._lists()
+            found += self._lists(keeps=True)
         found += [Value(telemetry.QUEUES.name, {"queue": q}, self._depth(q)) for q in self._queues]
         kept_ms = max(KEPT_MS, int(REST * 1000 * (time.monotonic() - began)))
         with suppress(TurnmillError), translated():  # it may be full
@@ -147,19 +156,25 @@ class RedisFleet(RedisRegistry):
                 labels = {"model": model.decode(), "endpoint": (place or b"").decode()}
                 yield Value(telemetry.BREAKER.name, labels, int(open_until is not None))
 
-    def _lists(self) -> Iterator[Value]:
+    def _lists(self, *, keeps: bool) -> Iterator[Value]:
         """What stands in the namespaces' lists; those that may not be told apart are one."""
         busy, resting = (self._named(key, self._members(key)) for key in (NAMESPACES, RESTING))
         names = list(dict.fromkeys([*busy, *resting]))
         seen = names[:MOST_NAMESPACES]
         for counted, number in (("true", len(seen)), ("false", len(names) - len(seen))):
             yield Value(telemetry.NAMESPACES.name, {"counted": counted}, number)
+        lists = self._with_any(seen)
         told: dict[str, list[_Lists]] = defaultdict(list, {"": []})
-        for name, found in self._of(self._with_any(seen)).items():
+        for name, found in self._of({n: kinds for n, kinds in lists.items() if kinds}).items():
             told[telemetry.label_of(name)].append(found)
-        for label, some in told.items():
+        idle = defaultdict[str, Counter[str]](Counter)
+        quiet = [name for name, kinds in lists.items() if not kinds]
+        for name, over in self._idle(quiet, keeps=keeps).items():
+            idle[telemetry.label_of(name)].update(over)
+        for label in told | idle:
+            some = told[label]
             labels = {"namespace": label} if label else {}
-            states = sum((each.states for each in some), Counter[str]())
+            states = sum((each.states for each in some), idle[label])
             for state in (*LISTS[: None if self._archive else -1], *MORE):
                 of = {"state": state, **labels}
                 yield Value(telemetry.SESSIONS.name, of, states[state])
@@ -179,14 +194,34 @@ class RedisFleet(RedisRegistry):
         found = zip(names, numbers[::2], numbers[1::2], strict=True)
         return {name: LISTS if lists else () for name, lists, index in found if lists or index}
 
+    def _idle(
+        self, names: Sequence[Namespace], *, keeps: bool
+    ) -> dict[Namespace, Mapping[str, int]]:
+        """Sessions over their limits in namespaces where nothing waits."""
+        asked = set(names)
+        kept = json.loads(self._redis.get(FLEET_IDLE) or "{}")
+        found = {Namespace(name): over for name, over in kept.items() if name in asked}
+        again = [*(name for name in names if name not in found), *islice(found, MOST_IDLE)]
+        for name, lists in self._of(dict.fromkeys(again, ())).items():
+            found.pop(name, None)  # it is the newest now
+            found[name] = {state: number for state, number in lists.states.items() if number}
+        if keeps:
+            with suppress(TurnmillError), translated():  # it may be full
+                self._redis.set(FLEET_IDLE, json.dumps(found), px=IDLE_KEPT_MS)
+        return found
+
     def _of(self, names: Mapping[Namespace, Sequence[str]]) -> dict[Namespace, _Lists]:
         found, now_ms, room = {}, redis_now_ms(self._redis), MOST_LOOKED_AT
         for left, (name, kinds) in zip(range(len(names), 0, -1), names.items(), strict=True):
             lists = self._in(name, kinds, now_ms)
             share = math.ceil(room / left)
-            waiting, some = lists.waiting[:share], lists.some[:share]
+            # Any: the first would be those of the first shards, the same ones again and again.
+            some = random.sample(lists.some, min(share, len(lists.some)))
+            waiting = lists.waiting[:share]
             room -= max(len(waiting), len(some))
             lists.states.update(self._over(name, lists, waiting, some))
+            turn_s = self._turn_s(name, waiting, now_ms) if kinds else 0.0
+            lists.oldest_s["due"] = max(lists.oldest_s["due"], turn_s)
             found[name] = lists
         return found
 
@@ -234,6 +269,21 @@ class RedisFleet(RedisRegistry):
                 over[state] += number * of / len(members)
         hard = round(over["hard"])
         return {"over_hard": hard, "over_soft": hard + round(over["soft"])}
+
+    def _turn_s(self, name: Namespace, waiting: Sequence[bytes], now_ms: int) -> float:
+        """For how long the first was handed on that nobody took: each hint has it due anew."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for session in filter(None, map(session_named, waiting)):
+                keys = session_keys(name, session)
+                pipe.hmget(keys.meta, "waits", "waits_at")
+                pipe.exists(keys.lease)
+            replies = iter(pipe.execute(raise_on_error=False))
+        oldest = now_ms
+        for found, is_taken in zip(replies, replies, strict=True):
+            if isinstance(found, list) and found[0] == b"turn" and is_taken == 0:
+                with suppress(TypeError, ValueError):  # no worker wrote that
+                    oldest = min(oldest, int(found[1]))
+        return (now_ms - oldest) / 1000
 
     def _states(self, name: Namespace, members: Sequence[bytes], *, waits: bool) -> Counter[str]:
         """The limits that sessions are over, of those which are due or parked, or are not."""

@@ -874,7 +874,7 @@ class AsyncContextClient:
         return self._commands.sessions(found)
 
     async def sessions_page(self, after: str = "", *, limit: int = 100) -> SessionPage:
-        """So many of these, and where the next page begins: its ``after``.
+        """At most so many of these, and where the next page begins: its ``after``.
 
         Whatever is pushed to between two pages moves to the front.
 

@@ -22,7 +22,8 @@ if calls > 0 and redis.call('EXISTS', meta) == 1 then
   end
   local before = redis.call('HGET', meta, 'spent')
   local spent = added(before and cjson.decode(before))
-  spent.by_model = spent.by_model or {}
+  -- What an older version noted, it did not note by model.
+  spent.by_model = spent.by_model or before and {[''] = cjson.decode(before)} or {}
   spent.by_model[model] = added(spent.by_model[model])
   redis.call('HSET', meta, 'spent', cjson.encode(spent))
 end
