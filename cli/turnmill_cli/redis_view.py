@@ -359,7 +359,11 @@ class NamespacesView:
                         pipe.zcard(keys.index)
                         pipe.zcount(keys.backlog, "-inf", now_ms)
                         pipe.zcount(keys.due, "-inf", now_ms)
-                replies = pipe.execute()
+                # What is no list counts for none: `doctor` tells of it.
+                replies = [
+                    reply if isinstance(reply, int) else 0
+                    for reply in pipe.execute(raise_on_error=False)
+                ]
             for number, name in enumerate(chunk):
                 each = replies[number * 3 * SHARDS : (number + 1) * 3 * SHARDS]
                 found[name] = Counts(*(sum(each[at::3]) for at in range(3)))

@@ -110,6 +110,7 @@ def test_the_status_says_what_does_not_answer(redis_client: redis.Redis) -> None
     down = f"redis://127.0.0.1:{free_port()}/0"
     redis_client.sadd(NAMESPACES, "late")
     redis_client.zadd(shard_keys(Namespace("late"), 0).backlog, {"s": 1})
+    redis_client.set(shard_keys(Namespace("late"), 1).backlog, "no list")
     with closing(BrokerView(down, timeout_s=0.2)) as no_broker:
         reader = StatusReader(NamespacesView(redis_client), no_broker)
         line = reader.line()

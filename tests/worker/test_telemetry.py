@@ -177,8 +177,13 @@ def test_sessions_over_their_limits_are_counted(
         state = "turnmill_sessions"
         wait_until(lambda: scraped.value(state, 'state="over_hard"') == 2, what="over_hard")
 
-        assert scraped.value(state, 'state="due"') + scraped.value(state, 'state="later"') == 2
-        assert scraped.value("turnmill_queue_depth", 'queue="compact"') > 0
+        def all_due() -> bool:
+            waiting = (scraped.value(state, f'state="{each}"') for each in ("due", "later"))
+            return (
+                sum(waiting) == 2 and scraped.value("turnmill_queue_depth", 'queue="compact"') > 0
+            )
+
+        wait_until(all_due, what="both due")
         wait_until(lambda: scraped.value("turnmill_due_age_seconds") > 1, what="due for long")
 
 
