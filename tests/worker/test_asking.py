@@ -52,13 +52,16 @@ def test_a_hint_delivered_many_times_is_answered_once(
     client.push_many([("s", turn) for turn in chat(10)])
     client.checkpoint("s", name="here")
     client.push_many([("s", turn) for turn in chat(10)])
-    asked = ask(jobs.ROLLBACK, Namespace(client.namespace), "s", {"to": "here"}, timeout_s=20)
+    asked = ask(jobs.ROLLBACK, Namespace(client.namespace), "s", {"to": "here"}, timeout_s=60)
 
     with Events(store.url) as events:
-        server.set(asked.keys.ask, asked.body, px=20_000)
+        server.set(asked.keys.ask, asked.body, px=60_000)
         for _ in range(12):
             send(store.url, jobs.ROLLBACK, client.namespace, "s", asked.id)
-        wait_until(lambda: _told(events) == {"answered": 1, "late": 11})
+        wait_until(
+            lambda: _told(events) == {"answered": 1, "late": 11},
+            what=lambda: str(Counter(events.outcomes("s"))),
+        )
 
     answers: Any = server.lrange(asked.keys.answer, 0, -1)
     assert [decode_json(each)["answer"]["turns_lost"] for each in answers] == [10]
